@@ -1,0 +1,1 @@
+"""Resources server: a pool of Chromium browsers that acts, observes and grades."""

@@ -1,0 +1,1 @@
+"""Where browsers come from and how one is driven."""

@@ -52,7 +52,7 @@ UNWANTED_PLAYWRIGHT_ARGS = ("--hide-scrollbars",)
 
 # Flags for a pool of headless pages that one agent each drives. They stand beside Playwright's
 # own without harm. No --disable-features here: a second one would replace Playwright's list.
-_ARGS = (
+_ARGS: tuple[str, ...] = (
     # Containers often give /dev/shm 64 MB, and a renderer that fills it crashes.
     "--disable-dev-shm-usage",
     # The browser itself makes no request: no update, sync, report, prediction or safe browsing.

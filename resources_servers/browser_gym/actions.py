@@ -1,0 +1,245 @@
+"""Canonical browser actions: the one vocabulary every provider's actions are translated to.
+
+Coordinates are float CSS pixels of the viewport, origin top left. A missing coordinate means the
+current cursor. A coordinate outside the viewport is not clamped here or anywhere else: the page
+driver reports it to the model.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+MouseButton = Literal["left", "right", "middle", "back", "forward"]
+Modifier = Literal["Control", "Shift", "Alt", "Meta"]
+
+MAX_WAIT_MS = 60_000
+MAX_HOLD_MS = 60_000
+MAX_TEXT_LENGTH = 100_000
+MAX_SCROLL_PX = 1_000_000
+
+
+class Point(BaseModel):
+    """A position in CSS pixels of the viewport."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    x: float
+    y: float
+
+
+class _Action(BaseModel):
+    """What all actions share; `native` is the provider's untouched JSON, kept for the record."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    native: dict[str, Any] | None = None
+
+
+class _AtOptionalPoint(_Action):
+    """An action at a point, or at the current cursor when both coordinates are missing."""
+
+    x: float | None = None
+    y: float | None = None
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> _AtOptionalPoint:
+        if (self.x is None) != (self.y is None):
+            raise ValueError("give both x and y, or neither for the current cursor")
+        return self
+
+
+class Screenshot(_Action):
+    """Look at the page without acting."""
+
+    type: Literal["screenshot"] = "screenshot"
+
+
+class Click(_AtOptionalPoint):
+    """Press and release a mouse button `count` times, holding it `hold_ms` on the last press."""
+
+    type: Literal["click"] = "click"
+    button: MouseButton = "left"
+    count: int = Field(default=1, ge=1, le=3)
+    modifiers: list[Modifier] = []
+    hold_ms: int = Field(default=0, ge=0, le=MAX_HOLD_MS)
+
+
+class Move(_Action):
+    """Move the pointer."""
+
+    type: Literal["move"] = "move"
+    x: float
+    y: float
+    modifiers: list[Modifier] = []
+
+
+class MouseDown(_AtOptionalPoint):
+    """Press a mouse button and leave it down."""
+
+    type: Literal["mouse_down"] = "mouse_down"
+    button: MouseButton = "left"
+
+
+class MouseUp(_AtOptionalPoint):
+    """Release a mouse button."""
+
+    type: Literal["mouse_up"] = "mouse_up"
+    button: MouseButton = "left"
+
+
+class Drag(_Action):
+    """Press at the first point, move through the path and release at the last point."""
+
+    type: Literal["drag"] = "drag"
+    path: list[Point] = Field(min_length=2, max_length=1000)
+    button: MouseButton = "left"
+    modifiers: list[Modifier] = []
+
+
+class Scroll(_AtOptionalPoint):
+    """Turn the wheel over a point by (dx, dy) pixels; positive is right and down."""
+
+    type: Literal["scroll"] = "scroll"
+    dx: float = Field(default=0, ge=-MAX_SCROLL_PX, le=MAX_SCROLL_PX)
+    dy: float = Field(default=0, ge=-MAX_SCROLL_PX, le=MAX_SCROLL_PX)
+    modifiers: list[Modifier] = []
+
+
+class Type(_AtOptionalPoint):
+    """Type text into the focused element; with a point, click there first."""
+
+    type: Literal["type"] = "type"
+    text: str = Field(max_length=MAX_TEXT_LENGTH)
+    clear_first: bool = False
+    press_enter: bool = False
+
+
+class Key(_Action):
+    """Press chords one after another; the keys of one chord are held together.
+
+    Key names are those of `keys.normalize_key`: aliases in any case are accepted.
+    """
+
+    type: Literal["key"] = "key"
+    chords: list[Annotated[list[str], Field(min_length=1, max_length=8)]] = Field(
+        min_length=1, max_length=100
+    )
+    repeat: int = Field(default=1, ge=1, le=100)
+
+
+class HoldKey(_Action):
+    """Hold keys together for `duration_ms`."""
+
+    type: Literal["hold_key"] = "hold_key"
+    keys: list[str] = Field(min_length=1, max_length=8)
+    duration_ms: int = Field(ge=0, le=MAX_HOLD_MS)
+
+
+class Wait(_Action):
+    """Let `ms` milliseconds pass."""
+
+    type: Literal["wait"] = "wait"
+    ms: int = Field(ge=0, le=MAX_WAIT_MS)
+
+
+class Navigate(_Action):
+    """Go to a URL in the active tab; without a scheme, https:// is assumed."""
+
+    type: Literal["navigate"] = "navigate"
+    url: str = Field(min_length=1)
+
+
+class GoBack(_Action):
+    """Go one step back in the active tab's history."""
+
+    type: Literal["go_back"] = "go_back"
+
+
+class GoForward(_Action):
+    """Go one step forward in the active tab's history."""
+
+    type: Literal["go_forward"] = "go_forward"
+
+
+class Reload(_Action):
+    """Reload the active tab."""
+
+    type: Literal["reload"] = "reload"
+
+
+class NewTab(_Action):
+    """Open a tab and make it active."""
+
+    type: Literal["new_tab"] = "new_tab"
+    url: str | None = None
+
+
+class SwitchTab(_Action):
+    """Make a tab active, by its position or by its id."""
+
+    type: Literal["switch_tab"] = "switch_tab"
+    index: int | None = Field(default=None, ge=0)
+    tab_id: str | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> SwitchTab:
+        if (self.index is None) == (self.tab_id is None):
+            raise ValueError("give exactly one of index and tab_id")
+        return self
+
+
+class CloseTab(_Action):
+    """Close a tab (the active one by default) and return to its opener."""
+
+    type: Literal["close_tab"] = "close_tab"
+    tab_id: str | None = None
+
+
+class ListTabs(_Action):
+    """Tell which tabs are open."""
+
+    type: Literal["list_tabs"] = "list_tabs"
+
+
+class CursorPosition(_Action):
+    """Tell where the pointer is."""
+
+    type: Literal["cursor_position"] = "cursor_position"
+
+
+Action = Annotated[
+    Screenshot
+    | Click
+    | Move
+    | MouseDown
+    | MouseUp
+    | Drag
+    | Scroll
+    | Type
+    | Key
+    | HoldKey
+    | Wait
+    | Navigate
+    | GoBack
+    | GoForward
+    | Reload
+    | NewTab
+    | SwitchTab
+    | CloseTab
+    | ListTabs
+    | CursorPosition,
+    Field(discriminator="type"),
+]
+
+_action_adapter: TypeAdapter[Action] = TypeAdapter(Action)
+
+
+def parse_action(data: dict[str, Any]) -> Action:
+    """Validate one canonical action.
+
+    Raises:
+        pydantic.ValidationError: unknown type, or a field missing, unknown or out of bounds.
+    """
+    return _action_adapter.validate_python(data)

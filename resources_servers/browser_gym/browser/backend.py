@@ -1,0 +1,137 @@
+"""The contract between sessions and whatever supplies their browsers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from playwright.async_api import BrowserContext
+
+FAILURE_UNAVAILABLE = "provider_unavailable"
+FAILURE_QUOTA = "provider_quota_exhausted"
+FAILURE_LOST = "session_lost"
+FAILURE_EXPIRED = "session_expired"
+
+
+class BrowserError(Exception):
+    """The browser supply failed; never the model's fault.
+
+    Attributes:
+        failure_kind: a name from NeMo Gym's failure vocabulary.
+        retry_after_s: seconds after which another try makes sense, if known.
+    """
+
+    def __init__(self, message: str, failure_kind: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.failure_kind = failure_kind
+        self.retry_after_s = retry_after_s
+
+
+class BrowserUnavailable(BrowserError):
+    """No browser could be started or reached."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, FAILURE_UNAVAILABLE)
+
+
+class PoolFull(BrowserError):
+    """Every session slot is taken and the queue is full or the wait was too long."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message, FAILURE_QUOTA, retry_after_s)
+
+
+class BrowserLost(BrowserError):
+    """The browser behind a running session is gone."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, FAILURE_LOST)
+
+
+@dataclass(frozen=True)
+class BrowserSpec:
+    """What a session's browser context looks like.
+
+    Attributes:
+        width: viewport width in CSS px (the device scale factor is always 1).
+        height: viewport height in CSS px.
+        locale: BCP 47 tag.
+        timezone: IANA name.
+    """
+
+    width: int = 1280
+    height: int = 720
+    locale: str = "en-US"
+    timezone: str = "UTC"
+
+    def context_options(self) -> dict[str, Any]:
+        """Return the keyword arguments of Playwright's `new_context`."""
+        return {
+            "viewport": {"width": self.width, "height": self.height},
+            "device_scale_factor": 1,
+            "locale": self.locale,
+            "timezone_id": self.timezone,
+            "color_scheme": "light",
+            "accept_downloads": True,
+            # A service worker's requests pass by our request policy, and its cache outlives a
+            # reload; pages fall back to the network without one.
+            "service_workers": "block",
+        }
+
+
+class BrowserLease(Protocol):
+    """One isolated browser context, held until released."""
+
+    context: BrowserContext
+
+    @property
+    def lost(self) -> bool:
+        """Whether the browser behind the context is gone."""
+        ...
+
+    async def release(self) -> None:
+        """Give the context back. Safe to call again; only the first call acts."""
+        ...
+
+
+@dataclass
+class BackendHealth:
+    """What `/health` tells about the browser supply."""
+
+    sessions: int
+    max_sessions: int
+    queued: int
+    browsers: list[dict[str, Any]] = field(default_factory=list)
+    restarts: int = 0
+
+
+class BrowserBackend(Protocol):
+    """Supplies browser contexts.
+
+    `acquire` either returns a lease or raises, leaving nothing behind, also when cancelled.
+    """
+
+    async def start(self) -> None:
+        """Make the supply ready.
+
+        Raises:
+            BrowserUnavailable: no browser can be started or reached.
+        """
+        ...
+
+    async def acquire(self, spec: BrowserSpec) -> BrowserLease:
+        """Return a fresh isolated context.
+
+        Raises:
+            PoolFull: no slot became free in time.
+            BrowserUnavailable: no browser could be started or reached.
+        """
+        ...
+
+    def health(self) -> BackendHealth:
+        """Return occupancy, queue and browsers."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything; safe to call again."""
+        ...

@@ -1,0 +1,74 @@
+"""What is read out of a browser: screenshots and storage."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from playwright.async_api import BrowserContext, CDPSession
+
+ImageFormat = Literal["jpeg", "png", "webp"]
+Storage = dict[str, dict[str, str]]
+"""localStorage by origin: `{origin: {key: value}}`."""
+
+SCREENSHOT_TIMEOUT_S = 10
+STORAGE_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True)
+class Image:
+    """An encoded screenshot of the viewport.
+
+    Attributes:
+        data: base64 of the encoded image, without a data-URL prefix.
+        media_type: `image/jpeg`, `image/png` or `image/webp`.
+    """
+
+    data: str
+    media_type: str
+
+    @property
+    def sha256(self) -> str:
+        """Content hash of the encoded image, in hex."""
+        return hashlib.sha256(base64.b64decode(self.data)).hexdigest()
+
+
+async def take_screenshot(cdp: CDPSession, image_format: ImageFormat, quality: int) -> Image:
+    """Capture the viewport at one image pixel per CSS pixel.
+
+    Through CDP, because Playwright's own screenshot waits for web fonts that may never come and
+    costs a third more. The base64 text that CDP sends is passed on as it is.
+
+    Args:
+        cdp: a session attached to the page.
+        image_format: `jpeg` is cheapest; `png` uses the speed-optimised encoder.
+        quality: 1-100, for jpeg and webp.
+
+    Raises:
+        TimeoutError: the page drew nothing within the bound.
+        playwright.async_api.Error: the page crashed or closed.
+    """
+    params: dict[str, Any] = {"format": image_format, "optimizeForSpeed": True}
+    if image_format != "png":
+        params["quality"] = quality
+    result = await asyncio.wait_for(
+        cdp.send("Page.captureScreenshot", params), SCREENSHOT_TIMEOUT_S
+    )
+    return Image(data=result["data"], media_type=f"image/{image_format}")
+
+
+async def read_storage(context: BrowserContext) -> Storage:
+    """Return the localStorage of every origin the context touched.
+
+    Raises:
+        TimeoutError: it could not be read within the bound.
+        playwright.async_api.Error: the browser is gone.
+    """
+    state = await asyncio.wait_for(context.storage_state(), STORAGE_TIMEOUT_S)
+    return {
+        origin["origin"]: {item["name"]: item["value"] for item in origin["localStorage"]}
+        for origin in state.get("origins", [])
+    }

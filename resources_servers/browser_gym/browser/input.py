@@ -1,0 +1,206 @@
+"""Mouse and keyboard input in the active tab, arriving as a person's would."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Literal
+
+from playwright.async_api import Error, Page
+
+from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser.tabs import Tabs
+from resources_servers.browser_gym.keys import normalize_chord
+
+# A drag library starts after a small move and needs several moves to notice a target
+# (jQuery UI sortable does nothing on one move and works on ten).
+_DRAG_MOVES_PER_LEG = 12
+_DRAG_FIRST_MOVE_PX = 4
+_EXTRA_BUTTONS = {"back": 8, "forward": 16}  # bits of the DOM's MouseEvent.buttons
+_MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}  # CDP Input.dispatchMouseEvent
+
+
+class ActionError(Exception):
+    """An action could not be done; the text is for the model."""
+
+
+class Input:
+    """Sends input to the active tab and remembers where the pointer is."""
+
+    def __init__(self, tabs: Tabs, *, width: int, height: int) -> None:
+        """Send input to `tabs`; `width` and `height` are the viewport in CSS px."""
+        self._tabs = tabs
+        self._width, self._height = width, height
+        self.cursor: tuple[float, float] | None = None
+
+    @property
+    def _page(self) -> Page:
+        return self._tabs.active.page
+
+    async def _move_to(self, x: float | None, y: float | None) -> tuple[float, float]:
+        """Move the pointer, or leave it where it is; return where it is then."""
+        if x is None or y is None:
+            if self.cursor is None:
+                raise ActionError("the pointer has not been placed yet: give x and y")
+            return self.cursor
+        self._check_inside(x, y)
+        await self._page.mouse.move(x, y)
+        self.cursor = (x, y)
+        return self.cursor
+
+    def _check_inside(self, x: float, y: float) -> None:
+        if not (0 <= x < self._width and 0 <= y < self._height):
+            raise ActionError(
+                f"({x:g}, {y:g}) is outside the {self._width}x{self._height} viewport"
+            )
+
+    async def move(self, action: act.Move) -> None:
+        """Move the pointer."""
+        async with self._held(action.modifiers):
+            await self._move_to(action.x, action.y)
+
+    async def click(self, action: act.Click) -> None:
+        """Click one to three times, with any button, holding modifiers."""
+        x, y = await self._move_to(action.x, action.y)
+        async with self._held(action.modifiers):
+            if action.button in _EXTRA_BUTTONS:
+                for count in range(1, action.count + 1):
+                    await self._side_button("mousePressed", action, x, y, count)
+                    await asyncio.sleep(action.hold_ms / 1000)
+                    await self._side_button("mouseReleased", action, x, y, count)
+            else:
+                await self._page.mouse.click(
+                    x,
+                    y,
+                    button=_playwright_button(action.button),
+                    click_count=action.count,
+                    delay=action.hold_ms,
+                )
+
+    async def press_or_release(self, action: act.MouseDown | act.MouseUp) -> None:
+        """Press a button and leave it down, or release it."""
+        x, y = await self._move_to(action.x, action.y)
+        down = isinstance(action, act.MouseDown)
+        if action.button in _EXTRA_BUTTONS:
+            await self._side_button("mousePressed" if down else "mouseReleased", action, x, y, 1)
+        elif down:
+            await self._page.mouse.down(button=_playwright_button(action.button))
+        else:
+            await self._page.mouse.up(button=_playwright_button(action.button))
+
+    async def _side_button(
+        self,
+        event: Literal["mousePressed", "mouseReleased"],
+        action: act.Click | act.MouseDown | act.MouseUp,
+        x: float,
+        y: float,
+        count: int,
+    ) -> None:
+        """Send a back or forward button event, which Playwright's mouse does not know."""
+        modifiers = action.modifiers if isinstance(action, act.Click) else []
+        await self._tabs.active.cdp.send(
+            "Input.dispatchMouseEvent",
+            {
+                "type": event,
+                "x": x,
+                "y": y,
+                "button": action.button,
+                "buttons": _EXTRA_BUTTONS[action.button] if event == "mousePressed" else 0,
+                "clickCount": count,
+                "modifiers": sum(_MODIFIER_BITS[name] for name in modifiers),
+            },
+        )
+
+    async def drag(self, action: act.Drag) -> None:
+        """Drag along a path with moves in between; the button is up afterwards in any case."""
+        for point in action.path:
+            self._check_inside(point.x, point.y)
+        if action.button in _EXTRA_BUTTONS:
+            raise ActionError(f"dragging with the {action.button} button is not possible")
+        button = _playwright_button(action.button)
+        mouse = self._page.mouse
+        start = action.path[0]
+        async with self._held(action.modifiers):
+            await self._move_to(start.x, start.y)
+            try:
+                await mouse.down(button=button)
+                for previous, point in zip(action.path, action.path[1:], strict=False):
+                    await self._drag_leg(previous, point)
+                # Libraries that watch for a target react to the second event over it.
+                end = action.path[-1]
+                await mouse.move(end.x, end.y)
+                self.cursor = (end.x, end.y)
+            finally:
+                # Also when the drag timed out: a button left down spoils every later action.
+                await _despite_timeout(mouse.up(button=button))
+
+    async def _drag_leg(self, start: act.Point, end: act.Point) -> None:
+        dx, dy = end.x - start.x, end.y - start.y
+        distance = max(abs(dx), abs(dy))
+        if distance > _DRAG_FIRST_MOVE_PX:
+            share = _DRAG_FIRST_MOVE_PX / distance
+            await self._page.mouse.move(start.x + dx * share, start.y + dy * share)
+        await self._page.mouse.move(end.x, end.y, steps=_DRAG_MOVES_PER_LEG)
+
+    async def scroll(self, action: act.Scroll) -> None:
+        """Turn the wheel over a point (by default the pointer, else the middle of the page)."""
+        if action.x is None and self.cursor is None:
+            await self._move_to(self._width / 2, self._height / 2)
+        else:
+            await self._move_to(action.x, action.y)
+        async with self._held(action.modifiers):
+            await self._page.mouse.wheel(action.dx, action.dy)
+
+    async def type(self, action: act.Type) -> None:
+        """Type text: key events for what has a key, insertion for the rest."""
+        keyboard = self._page.keyboard
+        if action.x is not None:
+            x, y = await self._move_to(action.x, action.y)
+            await self._page.mouse.click(x, y)
+        if action.clear_first:
+            await keyboard.press("ControlOrMeta+A")
+            await keyboard.press("Delete")
+        await keyboard.type(action.text)
+        if action.press_enter:
+            await keyboard.press("Enter")
+
+    async def key(self, action: act.Key) -> None:
+        """Press chords one after another; nothing is pressed if one of them is unknown."""
+        chords = [normalize_chord(chord) for chord in action.chords]
+        for chord in chords * action.repeat:
+            async with self._held(chord):
+                pass
+
+    async def hold_key(self, action: act.HoldKey) -> None:
+        """Hold keys together for a while."""
+        async with self._held(normalize_chord(action.keys)):
+            await asyncio.sleep(action.duration_ms / 1000)
+
+    @asynccontextmanager
+    async def _held(self, keys: list[act.Modifier] | list[str]) -> AsyncIterator[None]:
+        """Hold keys down in order for the block and release them in reverse, whatever happens."""
+        pressed: list[str] = []
+        keyboard = self._page.keyboard
+        try:
+            for key in keys:
+                pressed.append(key)
+                await keyboard.down(key)
+            yield
+        finally:
+            for key in reversed(pressed):
+                await _despite_timeout(keyboard.up(key))
+
+
+def _playwright_button(button: act.MouseButton) -> Literal["left", "middle", "right"]:
+    if button == "right":
+        return "right"
+    return "middle" if button == "middle" else "left"
+
+
+async def _despite_timeout(release: Awaitable[None]) -> None:
+    """Finish a release although the action around it was cancelled or the page is gone."""
+    task = asyncio.ensure_future(release)
+    with contextlib.suppress(Error, TimeoutError):
+        await asyncio.wait_for(asyncio.shield(task), 5)

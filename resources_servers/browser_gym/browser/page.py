@@ -1,0 +1,293 @@
+"""Runs canonical actions in one session's tabs, the way a person's input would arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from playwright.async_api import BrowserContext, Error, Page
+
+from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser.capture import Image, ImageFormat, take_screenshot
+from resources_servers.browser_gym.browser.input import ActionError, Input
+from resources_servers.browser_gym.browser.policy import UrlNotAllowed, normalize_url
+from resources_servers.browser_gym.browser.settle import Settler
+from resources_servers.browser_gym.browser.tabs import Tab, Tabs
+from resources_servers.browser_gym.keys import UnknownKeyError
+
+
+@dataclass
+class ActionResult:
+    """What became of one action of a batch.
+
+    Attributes:
+        type: the action's type.
+        status: `not_run` stands behind the first failure of a batch.
+        error: for the model, set when status is `error`.
+        text: what the action found out, for actions that answer in words.
+    """
+
+    type: str
+    status: Literal["ok", "error", "not_run"]
+    error: str | None = None
+    text: str | None = None
+
+
+@dataclass
+class Observation:
+    """What a session looks like after a step.
+
+    Attributes:
+        image: the active tab's viewport; None if the page did not draw in time.
+        url: of the active tab.
+        tabs: `{tab_id, index, url, title, active}` for each tab.
+        events: tabs, dialogs, downloads and crashes since the last observation.
+        settled: whether the page was quiet before the bound.
+        timings_ms: `act`, `settle`, `capture`.
+    """
+
+    image: Image | None
+    url: str
+    title: str
+    tabs: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    settled: bool
+    timings_ms: dict[str, float] = field(default_factory=dict)
+
+
+class PageDriver:
+    """Runs actions and observes; one per session, used by one caller at a time."""
+
+    def __init__(
+        self,
+        context: BrowserContext,
+        tabs: Tabs,
+        *,
+        width: int,
+        height: int,
+        image_format: ImageFormat,
+        image_quality: int,
+        settle_max_ms: int,
+        action_timeout_s: float,
+        navigation_timeout_s: float,
+    ) -> None:
+        """Drive the tabs of `context`.
+
+        Args:
+            context: the session's browser context.
+            tabs: its tabs, with the first one open.
+            width: viewport width in CSS px.
+            height: viewport height in CSS px.
+            image_format: of screenshots.
+            image_quality: 1-100, for jpeg and webp.
+            settle_max_ms: longest wait for a quiet page after a batch.
+            action_timeout_s: longest time one action may take, its own duration not counted.
+            navigation_timeout_s: longest wait for the answer to a navigation.
+        """
+        self._tabs = tabs
+        self._format: ImageFormat = image_format
+        self._quality = image_quality
+        self._action_timeout_s = action_timeout_s
+        self._navigation_timeout_s = navigation_timeout_s
+        self._settler = Settler(context, max_ms=settle_max_ms)
+        self._input = Input(tabs, width=width, height=height)
+
+    async def run(self, batch: list[act.Action]) -> tuple[list[ActionResult], Observation]:
+        """Run a batch in order up to its first failure, then observe once."""
+        started = time.monotonic()
+        self._settler.mark()
+        results: list[ActionResult] = []
+        failed = False
+        for index, action in enumerate(batch):
+            if failed:
+                results.append(ActionResult(action.type, "not_run"))
+                continue
+            if index and action.type not in ("screenshot", "wait"):
+                # The next action of a batch was planned on the state the last one leads to.
+                await self._settle()
+            result = await self._run_one(action)
+            results.append(result)
+            failed = result.status == "error"
+        acted_ms = (time.monotonic() - started) * 1000
+        observation = await self.observe()
+        observation.timings_ms["act"] = round(acted_ms, 1)
+        return results, observation
+
+    async def observe(self) -> Observation:
+        """Wait for a quiet page and return what it shows."""
+        started = time.monotonic()
+        settled = await self._settle()
+        settled_at = time.monotonic()
+        tab = self._tabs.active
+        image, tabs = await asyncio.gather(self._capture(tab), self._tabs.describe())
+        active = next((t for t in tabs if t["active"]), tabs[0])
+        return Observation(
+            image=image,
+            url=active["url"],
+            title=active["title"],
+            tabs=tabs,
+            events=self._tabs.take_events(),
+            settled=settled,
+            timings_ms={
+                "settle": round((settled_at - started) * 1000, 1),
+                "capture": round((time.monotonic() - settled_at) * 1000, 1),
+            },
+        )
+
+    async def open(self, url: str) -> None:
+        """Open the session's start page.
+
+        Raises:
+            ActionError: the address is not allowed or did not answer.
+        """
+        await self._navigate(url)
+        await self._settle()
+        # What lies before the start page (an empty one) is not part of the task's history.
+        await self._tabs.active.cdp.send("Page.resetNavigationHistory")
+
+    async def _settle(self) -> bool:
+        await self._tabs.arrived()
+        await self._tabs.replace_crashed()
+        while True:
+            tab = self._tabs.active
+            settled = await self._settler.settle(tab.page)
+            await self._tabs.arrived()
+            if tab.crashed:
+                await self._tabs.replace_crashed()
+            elif tab is self._tabs.active:
+                return settled
+
+    async def _capture(self, tab: Tab) -> Image | None:
+        try:
+            return await take_screenshot(tab.cdp, self._format, self._quality)
+        except (Error, TimeoutError):
+            return None
+
+    async def _run_one(self, action: act.Action) -> ActionResult:
+        limit_s = self._action_timeout_s + _own_duration_s(action)
+        if isinstance(action, act.Navigate | act.NewTab | act.GoBack | act.GoForward | act.Reload):
+            limit_s += self._navigation_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                text = await self._do(action)
+        except TimeoutError:
+            error = f"{action.type}: the page did not respond within {limit_s:g} s"
+        except (ActionError, UnknownKeyError, UrlNotAllowed, LookupError) as reason:
+            error = f"{action.type}: {reason}"
+        except Error as reason:
+            if self._tabs.active.crashed:
+                error = f"{action.type}: the page crashed and is loaded again"
+            else:
+                error = f"{action.type}: {_first_line(reason)}"
+        else:
+            return ActionResult(action.type, "ok", text=text)
+        return ActionResult(action.type, "error", error=error)
+
+    async def _do(self, action: act.Action) -> str | None:
+        page = self._page
+        match action:
+            case act.Screenshot():
+                return None
+            case act.Click():
+                await self._input.click(action)
+            case act.Move():
+                await self._input.move(action)
+            case act.MouseDown() | act.MouseUp():
+                await self._input.press_or_release(action)
+            case act.Drag():
+                await self._input.drag(action)
+            case act.Scroll():
+                await self._input.scroll(action)
+            case act.Type():
+                await self._input.type(action)
+            case act.Key():
+                await self._input.key(action)
+            case act.HoldKey():
+                await self._input.hold_key(action)
+            case act.Wait():
+                await asyncio.sleep(action.ms / 1000)
+            case act.Navigate():
+                await self._navigate(action.url)
+            case act.GoBack():
+                await self._history(-1)
+            case act.GoForward():
+                await self._history(+1)
+            case act.Reload():
+                await page.reload(wait_until="commit", timeout=self._navigation_timeout_s * 1000)
+            case act.NewTab():
+                url = normalize_url(action.url) if action.url else None
+                await self._tabs.open()
+                if url:
+                    await self._navigate(url)
+                return await self._tabs_text()
+            case act.SwitchTab():
+                await self._tabs.activate(self._tabs.find(index=action.index, tab_id=action.tab_id))
+                return await self._tabs_text()
+            case act.CloseTab():
+                tab = self._tabs.find(tab_id=action.tab_id) if action.tab_id else self._tabs.active
+                await self._tabs.close(tab)
+                return await self._tabs_text()
+            case act.ListTabs():
+                return await self._tabs_text()
+            case act.CursorPosition():
+                if self._input.cursor is None:
+                    return "the pointer has not been placed yet"
+                return "x={:g}, y={:g}".format(*self._input.cursor)
+        return None
+
+    @property
+    def _page(self) -> Page:
+        return self._tabs.active.page
+
+    async def _navigate(self, url: str) -> None:
+        url = normalize_url(url)
+        try:
+            await self._page.goto(
+                url, wait_until="commit", timeout=self._navigation_timeout_s * 1000
+            )
+        except Error as error:
+            reason = _first_line(error)
+            if "Download is starting" in reason:
+                return  # reported as a download; the page stays where it is
+            raise ActionError(f"{url} could not be opened: {reason}") from error
+
+    async def _history(self, offset: int) -> None:
+        cdp = self._tabs.active.cdp
+        history = await cdp.send("Page.getNavigationHistory")
+        index = history["currentIndex"] + offset
+        if not 0 <= index < len(history["entries"]):
+            raise ActionError(f"there is no {'earlier' if offset < 0 else 'later'} page")
+        go = self._page.go_back if offset < 0 else self._page.go_forward
+        await go(wait_until="commit", timeout=self._navigation_timeout_s * 1000)
+
+    async def _tabs_text(self) -> str:
+        await self._tabs.arrived()
+        lines = [
+            f"{tab['index']}: {tab['title'] or '(no title)'} {tab['url']}"
+            + (" (active)" if tab["active"] else "")
+            for tab in await self._tabs.describe()
+        ]
+        return "open tabs:\n" + "\n".join(lines)
+
+
+def _own_duration_s(action: act.Action) -> float:
+    """Return how long an action takes by its own wish, in seconds."""
+    match action:
+        case act.Wait():
+            return action.ms / 1000
+        case act.HoldKey():
+            return action.duration_ms / 1000
+        case act.Click():
+            return action.hold_ms * action.count / 1000
+        case act.Type():
+            return len(action.text) * 0.01
+    return 0
+
+
+def _first_line(error: Exception) -> str:
+    """Return a Playwright error's first line without the name of the call."""
+    lines = str(error).strip().splitlines()
+    line = lines[0] if lines else type(error).__name__
+    return line.split(": ", 1)[1] if line.startswith(("Page.", "Mouse.", "Keyboard.")) else line

@@ -1,0 +1,288 @@
+"""The tabs of one session: popups, dialogs, downloads and crashes, each reported as an event."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Error, Page
+
+logger = logging.getLogger(__name__)
+
+DialogPolicy = Literal["accept", "dismiss"]
+
+MAX_EVENTS = 200
+MAX_DOWNLOAD_BYTES = 100 * 1024 * 1024
+CLOSE_TIMEOUT_S = 2
+TITLE_TIMEOUT_S = 2
+
+# Options of a native <select> are drawn by the browser over the page and do not take a click from
+# automation; this style makes them part of the page. Chromium's customizable select.
+_SELECT_STYLE_SCRIPT = """
+(() => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(
+    "select:not([multiple], [size]), select:not([multiple], [size])::picker(select)"
+    + " { appearance: base-select; }");
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+})();
+"""
+
+
+@dataclass(eq=False)
+class Tab:
+    """One open tab.
+
+    Attributes:
+        tab_id: stable name within the session, `tab-1`, `tab-2`, …
+        cdp: session for what Playwright has no call for (screenshots, side buttons, history).
+        opener: the tab that opened it, if any.
+        crashed: whether its renderer died; it is replaced before it is used again.
+    """
+
+    tab_id: str
+    page: Page
+    cdp: CDPSession
+    opener: Tab | None = None
+    crashed: bool = False
+
+
+class Tabs:
+    """Follows a context's pages: a new tab becomes active, closing one returns to its opener."""
+
+    def __init__(
+        self, context: BrowserContext, *, dialog_policy: DialogPolicy, download_dir: Path
+    ) -> None:
+        """Prepare; call `open_first` before anything else.
+
+        Args:
+            context: an empty browser context.
+            dialog_policy: how alert, confirm and prompt are answered. `beforeunload` is always
+                accepted: leaving a page is what was asked for.
+            download_dir: folder of this session's downloads; made when the first one starts.
+        """
+        self._context = context
+        self._dialog_policy = dialog_policy
+        self._download_dir = download_dir
+        self._tabs: list[Tab] = []
+        self._active: Tab | None = None
+        self._ids = itertools.count(1)
+        self._events: list[dict[str, Any]] = []
+        self._arrivals: dict[Page, asyncio.Task[Tab | None]] = {}
+        self._work: set[asyncio.Task[Any]] = set()
+
+    @property
+    def active(self) -> Tab:
+        """The tab that actions go to and screenshots show."""
+        if self._active is None:
+            raise RuntimeError("the session has no tab")
+        return self._active
+
+    @property
+    def all(self) -> list[Tab]:
+        """The open tabs, oldest first."""
+        return list(self._tabs)
+
+    async def open_first(self) -> Tab:
+        """Open the session's first tab."""
+        await self._context.add_init_script(_SELECT_STYLE_SCRIPT)
+        self._context.on("page", self._on_page)
+        self._context.on("dialog", self._on_dialog)
+        await self._context.new_page()
+        await self.arrived()
+        self._events.clear()
+        return self.active
+
+    async def arrived(self) -> None:
+        """Wait until every page that has appeared is a usable tab, and there is at least one."""
+        while self._arrivals:
+            await asyncio.gather(*self._arrivals.values())
+        if not self._tabs:
+            await self._context.new_page()
+            await asyncio.gather(*self._arrivals.values())
+
+    async def open(self) -> Tab:
+        """Open an empty tab, make it active and return it."""
+        await self._context.new_page()
+        await self.arrived()
+        return self.active
+
+    def find(self, *, index: int | None = None, tab_id: str | None = None) -> Tab:
+        """Return a tab by position or id.
+
+        Raises:
+            LookupError: no such tab; the message lists those there are.
+        """
+        if index is not None and index < len(self._tabs):
+            return self._tabs[index]
+        for tab in self._tabs:
+            if tab_id is not None and tab.tab_id == tab_id:
+                return tab
+        wanted = f"index {index}" if index is not None else f"id {tab_id!r}"
+        names = ", ".join(f"{i}: {tab.tab_id}" for i, tab in enumerate(self._tabs))
+        raise LookupError(f"there is no tab with {wanted}; open tabs are {names}")
+
+    async def activate(self, tab: Tab) -> None:
+        """Make `tab` the active one."""
+        self._active = tab
+        await tab.page.bring_to_front()
+
+    async def close(self, tab: Tab) -> None:
+        """Close a tab the way a person does, running its unload handlers.
+
+        Raises:
+            LookupError: it is the last tab.
+        """
+        if len(self._tabs) == 1:
+            raise LookupError("the last tab cannot be closed")
+        closed = asyncio.ensure_future(tab.page.wait_for_event("close"))
+        try:
+            await tab.page.close(run_before_unload=True)
+            await asyncio.wait_for(closed, CLOSE_TIMEOUT_S)
+        except (TimeoutError, Error):
+            with contextlib.suppress(Error):
+                await tab.page.close()
+        finally:
+            closed.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Error):
+                await closed
+        self._forget(tab)
+
+    async def replace_crashed(self) -> None:
+        """Give each crashed tab a new page at the same address; localStorage outlives the crash."""
+        for tab in [tab for tab in self._tabs if tab.crashed]:
+            url, was_active = tab.page.url, tab is self._active
+            page = await self._context.new_page()
+            await self.arrived()
+            fresh = next(t for t in self._tabs if t.page is page)
+            self._events = [e for e in self._events if e.get("tab_id") != fresh.tab_id]
+            self._tabs.remove(fresh)
+            fresh.tab_id, fresh.opener = tab.tab_id, tab.opener
+            self._tabs[self._tabs.index(tab)] = fresh
+            if was_active:
+                self._active = fresh
+            with contextlib.suppress(Error):
+                await page.goto(url, wait_until="commit", timeout=10_000)
+            with contextlib.suppress(Error, TimeoutError):
+                await asyncio.wait_for(tab.page.close(), CLOSE_TIMEOUT_S)
+
+    async def describe(self) -> list[dict[str, Any]]:
+        """Return `{tab_id, index, url, title, active}` for each tab."""
+        titles = await asyncio.gather(*(_title(tab) for tab in self._tabs))
+        return [
+            {
+                "tab_id": tab.tab_id,
+                "index": index,
+                "url": tab.page.url,
+                "title": title,
+                "active": tab is self._active,
+            }
+            for index, (tab, title) in enumerate(zip(self._tabs, titles, strict=True))
+        ]
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return what happened since the last call: tabs, dialogs, downloads, crashes."""
+        events, self._events = self._events, []
+        return events
+
+    async def stop(self) -> None:
+        """End what still runs on behalf of the tabs."""
+        for task in [*self._arrivals.values(), *self._work]:
+            task.cancel()
+        await asyncio.gather(*self._arrivals.values(), *self._work, return_exceptions=True)
+
+    def _on_page(self, page: Page) -> None:
+        task = asyncio.ensure_future(self._adopt(page))
+        self._arrivals[page] = task
+        task.add_done_callback(lambda _: self._arrivals.pop(page, None))
+
+    async def _adopt(self, page: Page) -> Tab | None:
+        try:
+            opener_page = await page.opener()
+            cdp = await self._context.new_cdp_session(page)
+        except Error:
+            return None  # closed itself before it could be looked at
+        opener = next((t for t in self._tabs if t.page is opener_page), None)
+        tab = Tab(f"tab-{next(self._ids)}", page, cdp, opener)
+        self._tabs.append(tab)
+        self._active = tab
+        page.on("close", lambda _: self._forget(tab))
+        page.on("crash", lambda _: self._on_crash(tab))
+        page.on("download", self._on_download)
+        if page.is_closed():
+            self._forget(tab)
+            return None
+        self._event("tab_opened", tab_id=tab.tab_id, url=page.url)
+        return tab
+
+    def _forget(self, tab: Tab) -> None:
+        if tab not in self._tabs:
+            return
+        self._tabs.remove(tab)
+        self._event("tab_closed", tab_id=tab.tab_id, url=tab.page.url)
+        if self._active is tab:
+            opener = tab.opener if tab.opener in self._tabs else None
+            self._active = opener or (self._tabs[-1] if self._tabs else None)
+
+    def _on_crash(self, tab: Tab) -> None:
+        tab.crashed = True
+        self._event("crash", tab_id=tab.tab_id, url=tab.page.url)
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        accept = dialog.type == "beforeunload" or self._dialog_policy == "accept"
+        self._event(
+            "dialog",
+            dialog_type=dialog.type,
+            message=dialog.message,
+            answer="accepted" if accept else "dismissed",
+        )
+        self._in_background(_answer(dialog, accept))
+
+    def _on_download(self, download: Download) -> None:
+        self._in_background(self._save(download))
+
+    async def _save(self, download: Download) -> None:
+        name = Path(download.suggested_filename).name or "download"
+        try:
+            source = await download.path()
+            size = (await asyncio.to_thread(source.stat)).st_size
+            if size > MAX_DOWNLOAD_BYTES:
+                await download.delete()
+                self._event("download_failed", filename=name, reason=f"larger than {size} bytes")
+                return
+            await download.save_as(self._download_dir / name)
+        except (Error, OSError) as error:
+            self._event("download_failed", filename=name, reason=str(error).splitlines()[0])
+            return
+        self._event("download", filename=name, bytes=size, url=download.url[:500])
+
+    def _event(self, kind: str, **fields: Any) -> None:
+        if len(self._events) < MAX_EVENTS:
+            self._events.append({"type": kind, **fields})
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+
+async def _answer(dialog: Dialog, accept: bool) -> None:
+    with contextlib.suppress(Error):  # the page may be gone, and the dialog with it
+        if accept:
+            await dialog.accept(dialog.default_value)
+        else:
+            await dialog.dismiss()
+
+
+async def _title(tab: Tab) -> str:
+    if tab.crashed:
+        return ""
+    try:
+        return await asyncio.wait_for(tab.page.title(), TITLE_TIMEOUT_S)
+    except (Error, TimeoutError):
+        return ""  # busy, navigating or gone: a step is not held up for a title

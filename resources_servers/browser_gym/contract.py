@@ -1,0 +1,192 @@
+"""Bodies of the resources server's own routes.
+
+`/seed_session`, `/step`, `/dump_local_storage`, `/close` and `/health`; `/verify` and
+`/aggregate_metrics` have NeMo Gym's bodies, extended in `app.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from resources_servers.browser_gym.actions import Action
+
+MIN_VIEWPORT_PX, MAX_VIEWPORT_PX = 100, 4096
+MAX_BATCH = 100
+
+
+class SeedRequest(BaseModel):
+    """Open a browser session on a page.
+
+    Unknown fields are let through: the body may be a whole task row.
+
+    Attributes:
+        start_url: page to open; may also stand in `verifier_metadata`.
+        viewport_width: CSS px; else `verifier_metadata.viewport`, else the server's default.
+        viewport_height: CSS px.
+        verifier_metadata: the task row's; checked now so that a bad task is not found at the end.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    start_url: str | None = None
+    viewport_width: int | None = Field(default=None, ge=MIN_VIEWPORT_PX, le=MAX_VIEWPORT_PX)
+    viewport_height: int | None = Field(default=None, ge=MIN_VIEWPORT_PX, le=MAX_VIEWPORT_PX)
+    verifier_metadata: dict[str, Any] | None = None
+
+
+class Tab(BaseModel):
+    """One open tab."""
+
+    tab_id: str
+    index: int
+    url: str
+    title: str
+    active: bool
+
+
+class ObservationBody(BaseModel):
+    """What a session shows.
+
+    Attributes:
+        screenshot: base64 of the encoded viewport image, no data-URL prefix; empty when the page
+            drew nothing in time (`error` says so).
+        media_type: of the screenshot.
+        events: what happened by itself: tab_opened, tab_closed, dialog, download,
+            download_failed, crash.
+        settled: whether the page was quiet when the screenshot was taken.
+        timings_ms: act, settle, capture.
+    """
+
+    screenshot: str
+    media_type: str
+    current_url: str
+    title: str
+    tabs: list[Tab]
+    events: list[dict[str, Any]]
+    settled: bool
+    timings_ms: dict[str, float]
+
+
+class SeedResponse(ObservationBody):
+    """A session is open.
+
+    Attributes:
+        env_id: names the session in the other routes.
+        viewport_width: CSS px, of every screenshot.
+        viewport_height: CSS px.
+    """
+
+    env_id: str
+    viewport_width: int
+    viewport_height: int
+
+
+class SessionRequest(BaseModel):
+    """Names a session by id; without one the session cookie does."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    env_id: str | None = None
+
+
+class StepRequest(SessionRequest):
+    """Run one action or a batch, then take one screenshot.
+
+    Attributes:
+        action: one canonical action.
+        actions: several, run in order up to the first failure.
+        operation_id: repeating a request with the same id returns the first result again
+            instead of acting twice. An id belongs to one batch.
+    """
+
+    action: Action | None = None
+    actions: list[Action] | None = Field(default=None, max_length=MAX_BATCH)
+    operation_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> StepRequest:
+        if (self.action is None) == (self.actions is None):
+            raise ValueError("give exactly one of 'action' and 'actions'")
+        return self
+
+    @property
+    def batch(self) -> list[Action]:
+        """The actions to run."""
+        return self.actions if self.actions is not None else [self.action]  # type: ignore[list-item]
+
+
+class ActionResultBody(BaseModel):
+    """What became of one action."""
+
+    type: str
+    status: Literal["ok", "error", "not_run"]
+    error: str | None = None
+    text: str | None = None
+
+
+class StepResponse(ObservationBody):
+    """The batch ran.
+
+    Attributes:
+        results: one per action, in order.
+        error: the first action's error, for the model; null when all went well.
+    """
+
+    results: list[ActionResultBody]
+    error: str | None = None
+
+
+class DumpResponse(BaseModel):
+    """localStorage of the start origin, and of all.
+
+    Attributes:
+        local_storage_dump: JSON text of the start origin's `{key: value}` now.
+        initial_local_storage: the same right after the start page had loaded.
+        start_origin: the origin both belong to.
+        origins: `{origin: {key: value}}` of every origin the session touched.
+    """
+
+    local_storage_dump: str
+    initial_local_storage: str
+    start_origin: str
+    origins: dict[str, dict[str, str]]
+
+
+class CloseResponse(BaseModel):
+    """Tells whether a session was closed by this call, and if not, why."""
+
+    success: bool
+    message: str
+
+
+class HealthResponse(BaseModel):
+    """Occupancy of the browser supply.
+
+    Attributes:
+        status: `ok`, or `degraded` when a browser is gone and not replaced yet.
+        queued: callers waiting for a slot.
+        browsers: one entry per Chromium process.
+        restarts: processes started again after the first start.
+    """
+
+    status: Literal["ok", "degraded"]
+    sessions: int
+    max_sessions: int
+    queued: int
+    browsers: list[dict[str, Any]]
+    restarts: int
+    chromium: str
+
+
+class FailureBody(BaseModel):
+    """Body of every error answer that is the environment's doing.
+
+    Attributes:
+        failure_kind: a name from NeMo Gym's vocabulary, or `invalid_task`.
+        failure_reason: for a person.
+    """
+
+    failure_kind: str
+    failure_reason: str

@@ -1,0 +1,421 @@
+"""Browser sessions: seed, step, read storage, verify, close and expiry.
+
+One state machine for every way in. Each session has one lock, acts in tasks of its own (so that a
+caller who goes away neither interrupts an action half-way nor makes it run twice), and gives its
+browser back exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import tempfile
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from playwright.async_api import Error
+
+from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser.backend import (
+    FAILURE_EXPIRED,
+    FAILURE_LOST,
+    FAILURE_UNAVAILABLE,
+    BrowserBackend,
+    BrowserError,
+    BrowserLease,
+    BrowserLost,
+    BrowserSpec,
+)
+from resources_servers.browser_gym.browser.capture import ImageFormat, Storage, read_storage
+from resources_servers.browser_gym.browser.input import ActionError
+from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
+from resources_servers.browser_gym.browser.policy import (
+    UrlNotAllowed,
+    block_verifier,
+    normalize_url,
+    origin_of,
+)
+from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tabs
+
+logger = logging.getLogger(__name__)
+
+_REMEMBERED_CLOSED = 10_000
+_REMEMBERED_OPERATIONS = 4
+_LEAVE_TIMEOUT_MS = 3_000
+
+
+class SessionError(Exception):
+    """A session cannot do what was asked; never the model's fault.
+
+    Attributes:
+        failure_kind: a name from NeMo Gym's vocabulary.
+    """
+
+    def __init__(self, message: str, failure_kind: str) -> None:
+        super().__init__(message)
+        self.failure_kind = failure_kind
+
+
+class StartPageError(SessionError):
+    """The start page could not be opened."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, FAILURE_UNAVAILABLE)
+
+
+class OperationConflict(ValueError):
+    """An operation id was used again for another batch."""
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """How sessions behave; see the server's README for each value."""
+
+    image_format: ImageFormat = "jpeg"
+    image_quality: int = 85
+    settle_max_ms: int = 3_000
+    action_timeout_s: float = 15
+    navigation_timeout_s: float = 30
+    dialog_policy: DialogPolicy = "accept"
+    idle_timeout_s: float = 900
+    locale: str = "en-US"
+    timezone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class FinalState:
+    """What a session left behind.
+
+    Attributes:
+        start_origin: origin of the start page after its redirects.
+        initial: localStorage by origin, right after the start page had loaded.
+        final: the same at the end.
+        url: of the active tab at the end.
+        title: likewise.
+    """
+
+    start_origin: str
+    initial: Storage
+    final: Storage
+    url: str
+    title: str
+
+
+@dataclass(eq=False)
+class Session:
+    """One rollout's browser."""
+
+    session_id: str
+    lease: BrowserLease
+    tabs: Tabs
+    driver: PageDriver
+    width: int
+    height: int
+    download_dir: Path
+    start_origin: str = "null"
+    initial: Storage = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    last_used: float = field(default_factory=time.monotonic)
+    in_flight: int = 0
+    operations: OrderedDict[str, _Operation] = field(default_factory=OrderedDict)
+
+
+StepOutcome = tuple[list[ActionResult], Observation]
+
+
+@dataclass(frozen=True)
+class _Operation:
+    batch: list[act.Action]
+    task: asyncio.Task[StepOutcome]
+
+
+ClosedBy = Literal["closed", "verified", "expired", "lost"]
+
+
+class Sessions:
+    """All sessions of a server."""
+
+    def __init__(self, backend: BrowserBackend, settings: SessionSettings) -> None:
+        """Serve sessions from `backend`; call `start` before and `close` after use."""
+        self._backend = backend
+        self._settings = settings
+        self._open: dict[str, Session] = {}
+        self._closed: OrderedDict[str, ClosedBy] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._downloads = Path(tempfile.gettempdir())
+        self._expiry: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the browser supply and the expiry of idle sessions."""
+        self._downloads = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="browser-gym-"))
+        await self._backend.start()
+        self._expiry = asyncio.create_task(self._expire_idle())
+
+    async def close(self) -> None:
+        """Close every session and the browser supply; safe to call again."""
+        if self._expiry:
+            self._expiry.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(self._end(s, "closed") for s in list(self._open.values())))
+        await self._backend.close()
+        if self._downloads.name.startswith("browser-gym-"):
+            await asyncio.to_thread(shutil.rmtree, self._downloads, ignore_errors=True)
+
+    async def seed(
+        self, start_url: str, width: int, height: int, *, hide_verifier: bool
+    ) -> tuple[Session, Observation]:
+        """Open a session on `start_url`.
+
+        Args:
+            start_url: http(s) address.
+            width: viewport width in CSS px.
+            height: viewport height in CSS px.
+            hide_verifier: keep the pages from the web gym's verifier API.
+
+        Raises:
+            UrlNotAllowed: not an http(s) address.
+            BrowserError: no browser to be had.
+            StartPageError: the page did not open.
+        """
+        start_url = normalize_url(start_url)
+        work = self._task(self._seed(start_url, width, height, hide_verifier))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The caller is gone and never learns the session's id: take it back.
+            work.cancel()
+            work.add_done_callback(self._discard_seeded)
+            raise
+
+    async def step(
+        self, session_id: str, batch: list[act.Action], operation_id: str | None = None
+    ) -> StepOutcome:
+        """Run a batch in a session, once per `operation_id`.
+
+        Raises:
+            SessionError: unknown, expired or closed session.
+            BrowserLost: the browser is gone.
+            OperationConflict: the id was used for another batch.
+        """
+        session = self._find(session_id)
+        operation = session.operations.get(operation_id) if operation_id else None
+        if operation is None:
+            operation = _Operation(batch, self._task(self._step(session, batch)))
+            if operation_id:
+                session.operations[operation_id] = operation
+                while len(session.operations) > _REMEMBERED_OPERATIONS:
+                    session.operations.popitem(last=False)
+        elif operation.batch != batch:
+            raise OperationConflict(
+                f"operation_id {operation_id!r} was used for another batch; use a new id"
+            )
+        return await asyncio.shield(operation.task)
+
+    async def dump(self, session_id: str) -> FinalState:
+        """Read a session's storage without ending it.
+
+        Raises:
+            SessionError: unknown, expired or closed session.
+            BrowserLost: the browser is gone.
+        """
+        session = self._find(session_id)
+        return await asyncio.shield(self._task(self._state(session, leave=False)))
+
+    async def finish(self, session_id: str) -> FinalState:
+        """End a session and return what it left behind.
+
+        Apps that save only when their page is left are given the chance to.
+
+        Raises:
+            SessionError: unknown, expired or closed session.
+            BrowserLost: the browser is gone.
+        """
+        session = self._find(session_id)
+        return await asyncio.shield(self._task(self._finish(session)))
+
+    async def end(self, session_id: str) -> str | None:
+        """Close a session; return None if this call closed it, else why it could not.
+
+        Work in flight fails at once: its browser context is closed under it.
+        """
+        session = self._open.get(session_id)
+        if session is None:
+            closed_by = self._closed.get(session_id)
+            return f"the session was {closed_by} before" if closed_by else "no such session"
+        await asyncio.shield(self._task(self._end(session, "closed")))
+        return None
+
+    def _find(self, session_id: str) -> Session:
+        session = self._open.get(session_id)
+        if session is not None:
+            session.last_used = time.monotonic()
+            return session
+        closed_by = self._closed.get(session_id)
+        if closed_by == "expired":
+            raise SessionError(
+                f"session {session_id} expired after {self._settings.idle_timeout_s:g} s without "
+                "a request",
+                FAILURE_EXPIRED,
+            )
+        if closed_by:
+            raise SessionError(f"session {session_id} was {closed_by} before", FAILURE_LOST)
+        raise SessionError(f"there is no session {session_id!r} on this server", FAILURE_LOST)
+
+    async def _seed(
+        self, start_url: str, width: int, height: int, hide_verifier: bool
+    ) -> tuple[Session, Observation]:
+        settings = self._settings
+        lease = await self._backend.acquire(
+            BrowserSpec(width, height, settings.locale, settings.timezone)
+        )
+        session_id = str(uuid.uuid4())
+        tabs = Tabs(
+            lease.context,
+            dialog_policy=settings.dialog_policy,
+            download_dir=self._downloads / session_id,
+        )
+        try:
+            if hide_verifier:
+                await block_verifier(lease.context)
+            await tabs.open_first()
+            driver = PageDriver(
+                lease.context,
+                tabs,
+                width=width,
+                height=height,
+                image_format=settings.image_format,
+                image_quality=settings.image_quality,
+                settle_max_ms=settings.settle_max_ms,
+                action_timeout_s=settings.action_timeout_s,
+                navigation_timeout_s=settings.navigation_timeout_s,
+            )
+            session = Session(
+                session_id, lease, tabs, driver, width, height, self._downloads / session_id
+            )
+            try:
+                await driver.open(start_url)
+            except (ActionError, UrlNotAllowed) as error:
+                raise StartPageError(f"the start page did not open: {error}") from error
+            observation = await driver.observe()
+            session.start_origin = origin_of(tabs.active.page.url)
+            session.initial = await read_storage(lease.context)
+        except BaseException as error:
+            await tabs.stop()
+            await lease.release()
+            if isinstance(error, (Error, TimeoutError)):
+                raise BrowserLost(f"the browser failed during seed: {error}") from error
+            raise
+        self._open[session_id] = session
+        return session, observation
+
+    def _discard_seeded(self, work: asyncio.Task[tuple[Session, Observation]]) -> None:
+        if not work.cancelled() and work.exception() is None:
+            self._task(self._end(work.result()[0], "closed"))
+
+    async def _step(self, session: Session, batch: list[act.Action]) -> StepOutcome:
+        async with self._using(session):
+            return await session.driver.run(batch)
+
+    async def _state(self, session: Session, *, leave: bool) -> FinalState:
+        async with self._using(session):
+            page = session.tabs.active.page
+            url = page.url
+            title = next((t["title"] for t in await session.tabs.describe() if t["active"]), "")
+            final = await read_storage(session.lease.context)
+            if leave and await _leave_pages(session.tabs):
+                final = await read_storage(session.lease.context)
+            return FinalState(session.start_origin, session.initial, final, url, title)
+
+    async def _finish(self, session: Session) -> FinalState:
+        try:
+            return await self._state(session, leave=True)
+        finally:
+            await self._end(session, "verified")
+
+    @contextlib.asynccontextmanager
+    async def _using(self, session: Session):
+        """Hold the session's lock; what its browser's end breaks is a lost session."""
+        session.in_flight += 1
+        try:
+            async with session.lock:
+                self._find(session.session_id)  # it may have been closed while we waited
+                try:
+                    yield
+                except (Error, TimeoutError) as error:
+                    raise BrowserLost(f"the session's browser failed: {error}") from error
+                finally:
+                    session.last_used = time.monotonic()
+                if session.lease.lost:
+                    raise BrowserLost("the session's browser died")
+        except BrowserLost:
+            await self._end(session, "lost")
+            raise
+        finally:
+            session.in_flight -= 1
+
+    async def _end(self, session: Session, closed_by: ClosedBy) -> None:
+        """Take a session out of service and give its browser back; only the first call acts."""
+        if self._open.pop(session.session_id, None) is None:
+            await session.lease.release()
+            return
+        self._closed[session.session_id] = closed_by
+        while len(self._closed) > _REMEMBERED_CLOSED:
+            self._closed.popitem(last=False)
+        try:
+            await session.tabs.stop()
+        finally:
+            await session.lease.release()
+            await asyncio.to_thread(shutil.rmtree, session.download_dir, ignore_errors=True)
+
+    async def _expire_idle(self) -> None:
+        limit = self._settings.idle_timeout_s
+        while True:
+            await asyncio.sleep(min(limit / 4, 30))
+            now = time.monotonic()
+            for session in list(self._open.values()):
+                if not session.in_flight and now - session.last_used >= limit:
+                    logger.warning("session %s expired", session.session_id)
+                    await self._end(session, "expired")
+
+    def _task[T](self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget_task)
+        return task
+
+    def _forget_task(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            # Awaited by a caller as a rule; read here so that one who left is not warned about.
+            logger.debug("a session task failed: %r", error)
+
+
+async def _leave_pages(tabs: Tabs) -> bool:
+    """Leave every page by navigation, which runs its unload handlers; tell if any was left."""
+    pages = [tab.page for tab in tabs.all if not tab.crashed and tab.page.url != "about:blank"]
+    outcomes = await asyncio.gather(
+        *(page.goto("about:blank", timeout=_LEAVE_TIMEOUT_MS) for page in pages),
+        return_exceptions=True,
+    )
+    return any(not isinstance(outcome, BaseException) for outcome in outcomes)
+
+
+__all__ = [
+    "BrowserError",
+    "FinalState",
+    "OperationConflict",
+    "Session",
+    "SessionError",
+    "SessionSettings",
+    "Sessions",
+    "StartPageError",
+]
