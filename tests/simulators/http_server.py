@@ -1,0 +1,57 @@
+"""Run an ASGI app on a free loopback port, in a thread, for the length of a `with` block."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+STARTUP_TIMEOUT_S = 30
+
+
+class _AnnouncingServer(uvicorn.Server):
+    """A uvicorn server that says when it accepts connections, so that nobody has to poll."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.ready.set()
+
+
+@contextmanager
+def serve(app: Any) -> Iterator[str]:
+    """Serve an ASGI app over real HTTP.
+
+    Args:
+        app: The ASGI app. Its lifespan runs: start-up before the block, shutdown after it.
+
+    Yields:
+        The base URL, `http://127.0.0.1:<port>`.
+
+    Raises:
+        RuntimeError: The app did not start within `STARTUP_TIMEOUT_S` seconds.
+    """
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app,
+        # Faults that cut a connection on purpose are errors to uvicorn; they are not to us.
+        log_level="critical",
+        timeout_graceful_shutdown=1,
+    )
+    server = _AnnouncingServer(config)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        if not server.ready.wait(STARTUP_TIMEOUT_S):
+            raise RuntimeError(f"{app!r} did not start within {STARTUP_TIMEOUT_S} s")
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=STARTUP_TIMEOUT_S)
+        listener.close()
