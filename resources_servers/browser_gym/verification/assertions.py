@@ -254,8 +254,10 @@ def _parse_assertion(index: int, item: Any) -> Assertion:
         category = _text(category, f"{name}.category")
     keys = item.keys() - _COMMON
     if keys not in _CHECKS:
-        choices = "; ".join(" with ".join(sorted(check, reverse=True)) for check in _CHECKS)
-        raise InvalidTask(f"{name}: has {sorted(keys)}; give exactly one check of: {choices}")
+        raise InvalidTask(
+            f"{name}: has {sorted(keys)}; give exactly one check: query with equals, unchanged or "
+            "equals_initial; only_changed; answer_contains; or answer_equals"
+        )
     return Assertion(title, category, _parse_check(item, keys, name))
 
 
