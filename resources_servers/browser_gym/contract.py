@@ -178,15 +178,3 @@ class HealthResponse(BaseModel):
     browsers: list[dict[str, Any]]
     restarts: int
     chromium: str
-
-
-class FailureBody(BaseModel):
-    """Body of every error answer that is the environment's doing.
-
-    Attributes:
-        failure_kind: a name from NeMo Gym's vocabulary, or `invalid_task`.
-        failure_reason: for a person.
-    """
-
-    failure_kind: str
-    failure_reason: str

@@ -28,7 +28,6 @@ from resources_servers.browser_gym.browser.backend import (
     FAILURE_LOST,
     FAILURE_UNAVAILABLE,
     BrowserBackend,
-    BrowserError,
     BrowserLease,
     BrowserLost,
     BrowserSpec,
@@ -149,7 +148,7 @@ class Sessions:
         self._open: dict[str, Session] = {}
         self._closed: OrderedDict[str, ClosedBy] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._downloads = Path(tempfile.gettempdir())
+        self._downloads: Path | None = None
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -167,7 +166,7 @@ class Sessions:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(s, "closed") for s in list(self._open.values())))
         await self._backend.close()
-        if self._downloads.name.startswith("browser-gym-"):
+        if self._downloads:
             await asyncio.to_thread(shutil.rmtree, self._downloads, ignore_errors=True)
 
     async def seed(
@@ -278,11 +277,8 @@ class Sessions:
             BrowserSpec(width, height, settings.locale, settings.timezone)
         )
         session_id = str(uuid.uuid4())
-        tabs = Tabs(
-            lease.context,
-            dialog_policy=settings.dialog_policy,
-            download_dir=self._downloads / session_id,
-        )
+        download_dir = Path(self._downloads or tempfile.gettempdir(), session_id)
+        tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
         try:
             if hide_verifier:
                 await block_verifier(lease.context)
@@ -298,9 +294,7 @@ class Sessions:
                 action_timeout_s=settings.action_timeout_s,
                 navigation_timeout_s=settings.navigation_timeout_s,
             )
-            session = Session(
-                session_id, lease, tabs, driver, width, height, self._downloads / session_id
-            )
+            session = Session(session_id, lease, tabs, driver, width, height, download_dir)
             try:
                 await driver.open(start_url)
             except (ActionError, UrlNotAllowed) as error:
@@ -407,15 +401,3 @@ async def _leave_pages(tabs: Tabs) -> bool:
         return_exceptions=True,
     )
     return any(not isinstance(outcome, BaseException) for outcome in outcomes)
-
-
-__all__ = [
-    "BrowserError",
-    "FinalState",
-    "OperationConflict",
-    "Session",
-    "SessionError",
-    "SessionSettings",
-    "Sessions",
-    "StartPageError",
-]

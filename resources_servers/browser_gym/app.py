@@ -1,0 +1,333 @@
+"""NeMo Gym resources server: routes only; see `sessions.py` for what they do."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+# NeMo Gym starts this file with only its own folder on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from nemo_gym.base_resources_server import (
+    BaseResourcesServerConfig,
+    BaseVerifyRequest,
+    BaseVerifyResponse,
+    SimpleResourcesServer,
+)
+from nemo_gym.server_utils import SESSION_ID_KEY
+from pydantic import ConfigDict, Field
+
+from resources_servers.browser_gym.browser.backend import BrowserError
+from resources_servers.browser_gym.browser.capture import ImageFormat
+from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
+from resources_servers.browser_gym.browser.page import Observation
+from resources_servers.browser_gym.browser.policy import UrlNotAllowed
+from resources_servers.browser_gym.browser.pool import LocalPool
+from resources_servers.browser_gym.browser.tabs import DialogPolicy
+from resources_servers.browser_gym.contract import (
+    CloseResponse,
+    DumpResponse,
+    HealthResponse,
+    SeedRequest,
+    SeedResponse,
+    SessionRequest,
+    StepRequest,
+    StepResponse,
+)
+from resources_servers.browser_gym.demo_gym.server import running as running_demo_gym
+from resources_servers.browser_gym.metrics import category_metrics
+from resources_servers.browser_gym.sessions import (
+    OperationConflict,
+    SessionError,
+    Sessions,
+    SessionSettings,
+)
+from resources_servers.browser_gym.verification.contract import Evidence
+from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
+from resources_servers.browser_gym.verification.verifiers import Verifiers
+
+_STATUS_OF_KIND = {"provider_quota_exhausted": 503, "provider_unavailable": 503}
+_STATUS_GONE = 410
+
+
+class BrowserGymConfig(BaseResourcesServerConfig):
+    """Configuration; every key is described in the README."""
+
+    max_sessions: int = Field(default=16, ge=1)
+    browser_processes: int = Field(default=2, ge=1)
+    queue_limit: int = Field(default=256, ge=0)
+    queue_timeout_s: float = Field(default=120, gt=0)
+    chromium_path: str | None = None
+    viewport_width: int = 1280
+    viewport_height: int = 720
+    screenshot_format: ImageFormat = "jpeg"
+    screenshot_quality: int = Field(default=85, ge=1, le=100)
+    settle_max_ms: int = Field(default=3000, ge=0)
+    action_timeout_s: float = Field(default=15, gt=0)
+    navigation_timeout_s: float = Field(default=30, gt=0)
+    session_idle_timeout_s: float = Field(default=900, gt=0)
+    dialog_policy: DialogPolicy = "accept"
+    locale: str = "en-US"
+    timezone: str = "UTC"
+    verify_timeout_s: float = Field(default=300, gt=0)
+    demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
+
+
+class BrowserVerifyRequest(BaseVerifyRequest):
+    """The rollout to grade: NeMo Gym's fields, the session and the model's answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    verifier_metadata: dict[str, Any]
+    env_id: str | None = None
+    final_answer: str | None = None
+
+
+class BrowserVerifyResponse(BaseVerifyResponse):
+    """The graded rollout; everything of the request is on it too.
+
+    Attributes:
+        partial_credit: share of assertions that passed.
+        verification_result: per-assertion results.
+        final_url: of the active tab at the end.
+        category: the task's.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    partial_credit: float = 0.0
+    verification_result: dict[str, Any] | None = None
+    final_url: str | None = None
+    category: str | None = None
+
+
+class BrowserGymServer(SimpleResourcesServer):
+    """Serves browser sessions and grades them."""
+
+    ray_enabled = False
+    config: BrowserGymConfig
+
+    def model_post_init(self, context: Any) -> None:
+        """Refuse more than one worker: sessions live in this process.
+
+        Raises:
+            ValueError: `num_workers` is set to something else than 1.
+        """
+        if self.config.num_workers not in (None, 1):
+            raise ValueError(
+                f"num_workers is {self.config.num_workers}, but browser sessions live in one "
+                "process and a second worker would not know them: set num_workers to 1"
+            )
+        super().model_post_init(context)
+
+    def setup_webserver(self) -> FastAPI:
+        """Add the session routes and the browsers' life cycle to NeMo Gym's app."""
+        self._verifiers = Verifiers(verify_timeout_s=self.config.verify_timeout_s)
+        app = super().setup_webserver()
+        app.post("/step", response_model=StepResponse)(self.step)
+        app.post("/dump_local_storage", response_model=DumpResponse)(self.dump_local_storage)
+        app.post("/close", response_model=CloseResponse)(self.close)
+        app.get("/health", response_model=HealthResponse)(self.health)
+        app.add_exception_handler(BrowserError, _on_environment_error)
+        app.add_exception_handler(SessionError, _on_environment_error)
+        for error in (InvalidTask, UrlNotAllowed):
+            app.add_exception_handler(error, _on_invalid_task)
+        app.add_exception_handler(OperationConflict, _on_conflict)
+        outer = app.router.lifespan_context
+
+        @asynccontextmanager
+        async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+            async with self._running(), outer(app) as state:
+                yield state
+
+        app.router.lifespan_context = lifespan
+        return app
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        """Browsers, sessions and the demo gym, up for the block and released after it."""
+        config = self.config
+        try:
+            chromium = await asyncio.to_thread(find_chromium, config.chromium_path)
+        except ChromiumNotFound as error:
+            sys.exit(str(error))
+        self._chromium = chromium
+        self._pool = LocalPool(
+            chromium,
+            processes=config.browser_processes,
+            max_sessions=config.max_sessions,
+            queue_limit=config.queue_limit,
+            queue_timeout_s=config.queue_timeout_s,
+        )
+        self._sessions = Sessions(
+            self._pool,
+            SessionSettings(
+                image_format=config.screenshot_format,
+                image_quality=config.screenshot_quality,
+                settle_max_ms=config.settle_max_ms,
+                action_timeout_s=config.action_timeout_s,
+                navigation_timeout_s=config.navigation_timeout_s,
+                dialog_policy=config.dialog_policy,
+                idle_timeout_s=config.session_idle_timeout_s,
+                locale=config.locale,
+                timezone=config.timezone,
+            ),
+        )
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._verifiers.aclose)
+            stack.push_async_callback(self._sessions.close)
+            await self._sessions.start()
+            if config.demo_gym_port is not None:
+                await stack.enter_async_context(running_demo_gym("127.0.0.1", config.demo_gym_port))
+            yield
+
+    async def seed_session(self, request: Request, body: SeedRequest) -> SeedResponse:  # type: ignore[override]
+        """Open a session on the task's start page."""
+        metadata = body.verifier_metadata or {}
+        if body.verifier_metadata is not None:
+            self._verifiers.parse_verifier(metadata)
+        start_url = body.start_url or metadata.get("start_url") or metadata.get("gym_url")
+        if not start_url:
+            raise InvalidTask("start_url: missing; give it in the body or in verifier_metadata")
+        viewport = metadata.get("viewport") or {}
+        width = body.viewport_width or viewport.get("width") or self.config.viewport_width
+        height = body.viewport_height or viewport.get("height") or self.config.viewport_height
+        session, observation = await self._sessions.seed(
+            start_url, width, height, hide_verifier=bool(metadata.get("gym_url"))
+        )
+        request.session[SESSION_ID_KEY] = session.session_id
+        return SeedResponse(
+            env_id=session.session_id,
+            viewport_width=session.width,
+            viewport_height=session.height,
+            **_observed(observation),
+        )
+
+    async def step(self, request: Request, body: StepRequest) -> StepResponse:
+        """Run one action or a batch and take one screenshot."""
+        results, observation = await self._sessions.step(
+            _session_id(request, body.env_id), body.batch, body.operation_id
+        )
+        error = next((result.error for result in results if result.error), None)
+        if observation.image is None and error is None:
+            error = "the page drew nothing in time, so there is no screenshot"
+        return StepResponse(
+            results=[vars(result) for result in results],  # type: ignore[arg-type]
+            error=error,
+            **_observed(observation),
+        )
+
+    async def dump_local_storage(self, request: Request, body: SessionRequest) -> DumpResponse:
+        """Tell what is in localStorage now, and what was there at the start."""
+        state = await self._sessions.dump(_session_id(request, body.env_id))
+        return DumpResponse(
+            local_storage_dump=json.dumps(state.final.get(state.start_origin, {})),
+            initial_local_storage=json.dumps(state.initial.get(state.start_origin, {})),
+            start_origin=state.start_origin,
+            origins=state.final,
+        )
+
+    async def close(self, request: Request, body: SessionRequest) -> CloseResponse:
+        """Close a session; `success` is true only if this call closed it."""
+        session_id = _session_id(request, body.env_id)
+        reason = await self._sessions.end(session_id)
+        return CloseResponse(success=reason is None, message=reason or "closed")
+
+    async def health(self) -> HealthResponse:
+        """Tell occupancy, queue and browsers."""
+        health = self._pool.health()
+        launched_and_gone = any(not b["alive"] and b["sessions"] for b in health.browsers)
+        return HealthResponse(
+            status="degraded" if launched_and_gone else "ok",
+            chromium=f"{self._chromium.version} ({self._chromium.source})",
+            **vars(health),
+        )
+
+    async def verify(self, request: Request, body: BrowserVerifyRequest) -> BrowserVerifyResponse:  # type: ignore[override]
+        """Grade what the session left behind and release its browser.
+
+        A session or verifier that fails gives a masked row, never a reward of 0 that counts.
+        """
+        verifier = self._verifiers.parse_verifier(body.verifier_metadata)
+        row = body.model_dump() | {"category": body.verifier_metadata.get("category")}
+        try:
+            state = await self._sessions.finish(_session_id(request, body.env_id))
+            verdict = await verifier.verify(
+                Evidence(
+                    start_origin=state.start_origin,
+                    initial=state.initial,
+                    final=state.final,
+                    answer=body.final_answer or "",
+                )
+            )
+        except (BrowserError, SessionError, VerifierError) as error:
+            return BrowserVerifyResponse(
+                **row,
+                reward=0.0,
+                mask_sample=True,
+                failure_kind=error.failure_kind,
+                failure_reason=str(error),
+                instance_config={"mask_sample": True},  # type: ignore[call-arg]
+            )
+        return BrowserVerifyResponse(
+            **row,
+            reward=verdict.reward,
+            partial_credit=verdict.partial_credit,
+            verification_result=verdict.to_json(),
+            final_url=state.url,
+        )
+
+    def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:
+        """Add the mean reward of each category to NeMo Gym's metrics."""
+        return category_metrics(tasks)
+
+
+def _session_id(request: Request, env_id: str | None) -> str:
+    """Return the session named in the body, else the one of the session cookie."""
+    return env_id or request.session[SESSION_ID_KEY]
+
+
+def _observed(observation: Observation) -> dict[str, Any]:
+    image = observation.image
+    return {
+        "screenshot": image.data if image else "",
+        "media_type": image.media_type if image else "",
+        "current_url": observation.url,
+        "title": observation.title,
+        "tabs": observation.tabs,
+        "events": observation.events,
+        "settled": observation.settled,
+        "timings_ms": observation.timings_ms,
+    }
+
+
+def _failure(status: int, kind: str, reason: object, **headers: str) -> JSONResponse:
+    return JSONResponse(
+        {"failure_kind": kind, "failure_reason": str(reason)}, status_code=status, headers=headers
+    )
+
+
+async def _on_environment_error(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BrowserError | SessionError)
+    headers = {}
+    if isinstance(error, BrowserError) and error.retry_after_s:
+        headers["Retry-After"] = f"{error.retry_after_s:.0f}"
+    status = _STATUS_OF_KIND.get(error.failure_kind, _STATUS_GONE)
+    return _failure(status, error.failure_kind, error, **headers)
+
+
+async def _on_invalid_task(_: Request, error: Exception) -> JSONResponse:
+    return _failure(422, "invalid_task", error)
+
+
+async def _on_conflict(_: Request, error: Exception) -> JSONResponse:
+    return _failure(409, "operation_conflict", error)
+
+
+if __name__ == "__main__":
+    BrowserGymServer.run_webserver()
