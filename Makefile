@@ -1,0 +1,40 @@
+# Works with GNU make 3.81 (macOS). `make demo` and `make test` do all set-up by themselves.
+PYTHON := .venv/bin/python
+UV = $$(bash scripts/setup.sh uv)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format doctor lock clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## Make or repair the environment (nothing to do: no output)
+	@bash scripts/setup.sh
+
+demo: setup ## Run the demo; options: make demo ARGS="--help"
+	@$(PYTHON) scripts/demo.py $(ARGS)
+
+test: setup ## Run the tests; options: make test ARGS="-k chromium"
+	@$(PYTHON) -m pytest $(ARGS)
+
+lint: setup ## Check format, lint and types
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m pyright --pythonpath $(PYTHON)
+
+format: setup ## Format the code and fix what can be fixed safely
+	$(PYTHON) -m ruff format
+	$(PYTHON) -m ruff check --fix
+
+doctor: ## Show what this machine has and what is missing
+	@bash scripts/setup.sh doctor
+
+# nemo-gym asks for 3.13.14, though it runs on any 3.13: resolve for that one.
+lock: ## Pin the newest allowed versions in requirements.lock
+	@uv=$(UV) && "$$uv" pip compile pyproject.toml --group dev --universal \
+		--python-version 3.13.14 --upgrade --no-annotate --no-emit-index-url \
+		--custom-compile-command "make lock" --quiet --output-file requirements.lock
+
+clean: ## Remove the environment and caches
+	rm -rf .venv .venvs .setup .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
