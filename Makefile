@@ -1,6 +1,5 @@
 # Works with GNU make 3.81 (macOS). `make demo` and `make test` do all set-up by themselves.
 PYTHON := .venv/bin/python
-UV = $$(bash scripts/setup.sh uv)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format doctor lock clean
@@ -31,7 +30,7 @@ doctor: ## Show what this machine has and what is missing
 
 # nemo-gym asks for 3.13.14, though it runs on any 3.13: resolve for that one.
 lock: ## Pin the newest allowed versions in requirements.lock
-	@uv=$(UV) && "$$uv" pip compile pyproject.toml --group dev --universal \
+	@uv=$$(bash scripts/setup.sh uv) && "$$uv" pip compile pyproject.toml --group dev --universal \
 		--python-version 3.13.14 --upgrade --no-annotate --no-emit-index-url \
 		--custom-compile-command "make lock" --quiet --output-file requirements.lock
 

@@ -130,7 +130,7 @@ take_lock() {
 
 may_use_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 
-apt_has() { [ -n "$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: [^(]/&/p')" ]; }
+apt_has() { [ -n "$(LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: [^(]/&/p')" ]; }
 
 apt_lists_updated=
 apt_update() {
@@ -259,7 +259,8 @@ make_environment() {
   BASE_PYTHON=$(find_python)
   get_uv
   if ! venv_is_usable; then
-    [ -n "$BASE_PYTHON" ] || BASE_PYTHON=$(find_uv_python) || make_python
+    [ -n "$BASE_PYTHON" ] || BASE_PYTHON=$(find_python) || BASE_PYTHON=$(find_uv_python) ||
+      make_python
     step "Make .venv with $("$BASE_PYTHON" --version) ($BASE_PYTHON)"
     # From scratch: what is left of an interrupted or moved environment cannot be trusted.
     logged rm -rf "$VENV"
@@ -368,7 +369,7 @@ case ${1-} in
     get_uv && printf '%s\n' "$UV"
     ;;
   doctor)
-    if "$PYTHON" -c 'import psutil, rich' 2>/dev/null; then
+    if [ ! -e "$INSTALLING" ] && "$PYTHON" -c 'import playwright, psutil, rich, yaml' 2>/dev/null; then
       exec "$PYTHON" scripts/doctor.py
     fi
     report_without_environment
