@@ -30,11 +30,9 @@ class Point(BaseModel):
 
 
 class _Action(BaseModel):
-    """What all actions share; `native` is the provider's untouched JSON, kept for the record."""
+    """What all actions share."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-    native: dict[str, Any] | None = None
 
 
 class _AtOptionalPoint(_Action):

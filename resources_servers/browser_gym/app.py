@@ -266,21 +266,21 @@ class BrowserGymServer(SimpleResourcesServer):
                 )
             )
         except (BrowserError, SessionError, VerifierError) as error:
-            return BrowserVerifyResponse(
-                **row,
-                reward=0.0,
-                mask_sample=True,
-                failure_kind=error.failure_kind,
-                failure_reason=str(error),
-                instance_config={"mask_sample": True},  # type: ignore[call-arg]
-            )
-        return BrowserVerifyResponse(
-            **row,
-            reward=verdict.reward,
-            partial_credit=verdict.partial_credit,
-            verification_result=verdict.to_json(),
-            final_url=state.url,
-        )
+            graded = {
+                "reward": 0.0,
+                "mask_sample": True,
+                "instance_config": {"mask_sample": True},
+                "failure_kind": error.failure_kind,
+                "failure_reason": str(error),
+            }
+        else:
+            graded = {
+                "reward": verdict.reward,
+                "partial_credit": verdict.partial_credit,
+                "verification_result": verdict.to_json(),
+                "final_url": state.url,
+            }
+        return BrowserVerifyResponse.model_validate(row | graded)
 
     def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:
         """Add the mean reward of each category to NeMo Gym's metrics."""

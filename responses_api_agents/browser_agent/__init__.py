@@ -1,0 +1,1 @@
+"""Agent: runs episodes between a model server and the browser environment."""

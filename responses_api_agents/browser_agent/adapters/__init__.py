@@ -1,0 +1,1 @@
+"""One adapter per kind of model: provider replies to canonical actions, results to input items."""

@@ -1,0 +1,103 @@
+"""Fixtures shared by every test folder: a Chromium pool, a web site and the resources server."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from unittest.mock import MagicMock
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from nemo_gym.server_utils import ServerClient
+
+from resources_servers.browser_gym.app import BrowserGymConfig, BrowserGymServer
+from tests.simulators.http_server import serve
+from tests.site import create_site
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """Base URL of the test pages."""
+    with serve(create_site()) as url:
+        yield url
+
+
+@asynccontextmanager
+async def running_server(**config: Any) -> AsyncIterator[FastAPI]:
+    """Start a resources server in this process."""
+    base = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py", "name": "browser_gym"}
+    settings = BrowserGymConfig.model_validate({**base, "domain": "agent", **config})
+    server = BrowserGymServer(config=settings, server_client=MagicMock(spec=ServerClient))
+    app = server.setup_webserver()
+    async with app.router.lifespan_context(app):
+        yield app
+
+
+class Client:
+    """Speaks HTTP with a resources server; remembers the sessions to close."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+        self.opened: list[str] = []
+
+    async def post(self, path: str, body: dict[str, Any], status: int = 200) -> dict[str, Any]:
+        """Post and return the JSON answer, after checking the status."""
+        answer = await self.http.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def seed(self, url: str, **fields: Any) -> dict[str, Any]:
+        """Open a session."""
+        seeded = await self.post("/seed_session", {"start_url": url, **fields})
+        self.opened.append(seeded["env_id"])
+        return seeded
+
+    async def step(self, env_id: str, *actions: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        """Run a batch."""
+        return await self.post("/step", {"env_id": env_id, "actions": list(actions), **fields})
+
+    async def storage(self, env_id: str) -> dict[str, Any]:
+        """Return the answer of `/dump_local_storage`."""
+        return await self.post("/dump_local_storage", {"env_id": env_id})
+
+
+@asynccontextmanager
+async def running_client(**config: Any) -> AsyncIterator[Client]:
+    """Start a resources server and a client for it."""
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(running_server(**config))
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        http = await stack.enter_async_context(
+            httpx.AsyncClient(transport=transport, base_url="http://gym", timeout=120)
+        )
+        yield Client(http)
+
+
+@pytest.fixture(scope="session")
+async def shared_client() -> AsyncIterator[Client]:
+    """One resources server for all tests that only need sessions of their own."""
+    async with running_client(browser_processes=1, max_sessions=8) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(shared_client: Client) -> AsyncIterator[Client]:
+    """A client whose sessions are closed after the test."""
+    yield shared_client
+    for env_id in shared_client.opened:
+        await shared_client.http.post("/close", json={"env_id": env_id})
+    shared_client.opened.clear()
+
+
+ClientFactory = Callable[..., Awaitable[Client]]
+
+
+@pytest.fixture
+async def new_client() -> AsyncIterator[ClientFactory]:
+    """Start resources servers with configurations of their own."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**config: Any) -> Client:
+            return await stack.enter_async_context(running_client(**config))
+
+        yield start

@@ -1,0 +1,238 @@
+"""Adapter for OpenAI models with the GA `computer` tool or the older `computer_use_preview`.
+
+Rules that come from the Responses API: every call is answered once, in one request; a
+`computer_call_output` holds one `computer_screenshot`; pending safety checks are echoed as
+acknowledged or the request is refused; without `store`, reasoning items are replayed with their
+encrypted content and in their place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from responses_api_agents.browser_agent.adapters.base import (
+    Call,
+    CallOutcome,
+    Item,
+    Reply,
+    Screen,
+    StopReason,
+    Usage,
+)
+from responses_api_agents.browser_agent.adapters.openai_actions import (
+    UnusableCall,
+    action_to_canonical,
+    browser_function_tools,
+    function_to_canonical,
+)
+
+ComputerTool = Literal["auto", "computer", "computer_use_preview"]
+State = Literal["previous_response_id", "stateless"]
+
+_ENCRYPTED_REASONING = "reasoning.encrypted_content"
+
+
+class OpenAIAdapter:
+    """Speaks with one OpenAI model for one episode."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        computer_tool: ComputerTool,
+        state: State,
+        instructions: str | None,
+        browser_functions: bool,
+    ) -> None:
+        """Prepare an episode.
+
+        Args:
+            model: the model's name, which decides the tool when `computer_tool` is `auto`.
+            computer_tool: the tool to offer.
+            state: whether the provider keeps the conversation (`previous_response_id`) or every
+                request carries all of it (`stateless`, for zero data retention).
+            instructions: system prompt for runs that bring none of their own.
+            browser_functions: offer function tools for addresses, history and tabs.
+        """
+        self._model = model
+        preview = model.startswith("computer-use-preview")
+        self._preview = preview if computer_tool == "auto" else computer_tool != "computer"
+        self._stateless = state == "stateless"
+        self._instructions = instructions
+        self._browser_functions = browser_functions
+        self._params: dict[str, Any] = {}
+        self._history: list[Item] = []
+        self._new: list[Item] = []
+        self._previous: str | None = None
+
+    def start(self, params: dict[str, Any], screen: Screen) -> dict[str, Any]:
+        """Return the first request: the run's own input with the first screenshot."""
+        params = {k: v for k, v in params.items() if v is not None}
+        items = params.pop("input")
+        if isinstance(items, str):
+            items = [{"role": "user", "content": items}]
+        self._new = _with_screenshot(items, self._image(screen))
+        tools = [self._tool(screen), *params.pop("tools", [])]
+        if self._browser_functions:
+            taken = {tool.get("name") for tool in tools}
+            tools += [t for t in browser_function_tools() if t["name"] not in taken]
+        self._params = {"model": self._model, **params, "tools": tools}
+        if self._instructions:
+            self._params.setdefault("instructions", self._instructions)
+        if self._preview:
+            self._params["truncation"] = "auto"  # the preview tool is refused without it
+        if self._stateless:
+            include = set(self._params.get("include", [])) | {_ENCRYPTED_REASONING}
+            self._params |= {"store": False, "include": sorted(include)}
+        return self.next()
+
+    def read(self, response: dict[str, Any]) -> Reply:
+        """Read a response: calls in order, visible text, and why it stopped."""
+        items: list[Item] = response.get("output", [])
+        calls = [call for item in items if (call := _read_call(item))]
+        parts = [
+            part for item in items if item["type"] == "message" for part in item.get("content", [])
+        ]
+        message = "\n".join(p["text"] for p in parts if p["type"] == "output_text")
+        refusal = "\n".join(p["refusal"] for p in parts if p["type"] == "refusal")
+        reasoning = "\n".join(
+            summary["text"]
+            for item in items
+            if item["type"] == "reasoning"
+            for summary in item.get("summary") or []
+        )
+        self._previous = response["id"]
+        self._history += self._new
+        self._history += items
+        self._new = []
+        return Reply(
+            response_id=response["id"],
+            items=items,
+            calls=calls,
+            message=message or refusal,
+            reasoning=reasoning,
+            stop=_stop_reason(response, calls, message, refusal),
+            usage=_usage(response.get("usage") or {}),
+        )
+
+    def answer(self, reply: Reply, outcomes: list[CallOutcome]) -> list[Item]:
+        """Answer each call with one output, and what a screenshot cannot say with a message."""
+        items: list[Item] = []
+        texts: list[str] = []
+        for call, outcome in zip(reply.calls, outcomes, strict=True):
+            if call.kind == "computer":
+                items.append(self._computer_output(call, outcome))
+                texts += outcome.texts
+            else:
+                items.append(self._function_output(call, outcome))
+        if texts:
+            text = {"type": "input_text", "text": "\n".join(texts)}
+            items.append({"type": "message", "role": "user", "content": [text]})
+        self._new = items
+        return items
+
+    def next(self) -> dict[str, Any]:
+        """Return the request that carries what is new, or everything when stateless."""
+        if self._stateless:
+            return {**self._params, "input": self._history + self._new}
+        request = {**self._params, "input": self._new}
+        if self._previous:
+            request["previous_response_id"] = self._previous
+        return request
+
+    def _tool(self, screen: Screen) -> dict[str, Any]:
+        if not self._preview:
+            return {"type": "computer"}
+        return {
+            "type": "computer_use_preview",
+            "display_width": screen.width,
+            "display_height": screen.height,
+            "environment": "browser",
+        }
+
+    @property
+    def _detail(self) -> str:
+        """`original` keeps the GA models from rescaling what they aim at."""
+        return "auto" if self._preview else "original"
+
+    def _image(self, screen: Screen) -> Item:
+        return {"type": "input_image", "image_url": screen.data_url, "detail": self._detail}
+
+    def _computer_output(self, call: Call, outcome: CallOutcome) -> Item:
+        output = {"type": "computer_screenshot", "image_url": outcome.screen.data_url}
+        if not self._preview:
+            output["detail"] = self._detail
+        item: Item = {"type": "computer_call_output", "call_id": call.call_id, "output": output}
+        if call.safety_checks:
+            item["acknowledged_safety_checks"] = call.safety_checks
+        return item
+
+    def _function_output(self, call: Call, outcome: CallOutcome) -> Item:
+        text = "\n".join(outcome.texts) or f"ok, now at {outcome.screen.url}"
+        return {
+            "type": "function_call_output",
+            "call_id": call.call_id,
+            "output": [{"type": "input_text", "text": text}, self._image(outcome.screen)],
+        }
+
+
+def _read_call(item: Item) -> Call | None:
+    if item.get("status") not in (None, "completed"):
+        return None  # cut off: it must not be run
+    if item["type"] == "computer_call":
+        call = Call(
+            item["call_id"],
+            "computer",
+            item,
+            safety_checks=list(item.get("pending_safety_checks") or []),
+        )
+        natives = item.get("actions") or ([item["action"]] if item.get("action") else [])
+        convert = [lambda native=native: action_to_canonical(native) for native in natives]
+    elif item["type"] == "function_call":
+        call = Call(item["call_id"], "function", item)
+        convert = [lambda: function_to_canonical(item["name"], item["arguments"])]
+    else:
+        return None
+    for convert_one in convert:
+        try:
+            call.actions.append(convert_one())
+        except UnusableCall as error:
+            call.error = str(error)
+            break
+    return call
+
+
+def _stop_reason(
+    response: dict[str, Any], calls: list[Call], message: str, refusal: str
+) -> StopReason | None:
+    incomplete = (response.get("incomplete_details") or {}).get("reason")
+    if incomplete:
+        return "content_filter" if incomplete == "content_filter" else "truncated_reply"
+    if refusal:
+        return "refusal"
+    if not calls and not message:
+        return "empty_reply"
+    return None
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    return Usage(
+        input_tokens=usage.get("input_tokens", 0),
+        cached_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens", 0),
+        output_tokens=usage.get("output_tokens", 0),
+        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens", 0),
+    )
+
+
+def _with_screenshot(items: list[Item], image: Item) -> list[Item]:
+    """Return the items with the screenshot at the end of the last user message."""
+    items = list(items)
+    for index in reversed(range(len(items))):
+        if items[index].get("role") == "user":
+            content = items[index]["content"]
+            parts = (
+                [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+            )
+            items[index] = {**items[index], "content": [*parts, image]}
+            return items
+    return [*items, {"role": "user", "content": [image]}]

@@ -1,0 +1,201 @@
+"""NeMo Gym agent: routes only; see `episode.py` for the loop."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+# NeMo Gym starts this file with only its own folder on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from fastapi import Body, HTTPException, Request
+from nemo_gym.base_resources_server import (
+    AggregateMetrics,
+    AggregateMetricsRequest,
+    BaseRunRequest,
+    BaseVerifyResponse,
+)
+from nemo_gym.base_responses_api_agent import BaseResponsesAPIAgentConfig, SimpleResponsesAPIAgent
+from nemo_gym.config_types import ModelServerRef, ResourcesServerRef
+from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
+from pydantic import ConfigDict, Field
+
+from responses_api_agents.browser_agent.adapters.openai import ComputerTool, OpenAIAdapter, State
+from responses_api_agents.browser_agent.environment import Environment
+from responses_api_agents.browser_agent.episode import Episode, Limits, SafetyPolicy
+from responses_api_agents.browser_agent.failures import RolloutFailure, from_model
+from responses_api_agents.browser_agent.trajectory import Screenshots, Storing, response_of
+from responses_api_agents.browser_agent.transport import Transport
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+
+
+class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
+    """Configuration; every key is described in the README."""
+
+    resources_server: ResourcesServerRef
+    model_server: ModelServerRef
+    adapter: Literal["openai"] = "openai"
+    model: str
+    computer_tool: ComputerTool = "auto"
+    state: State = "previous_response_id"
+    instructions: str | None = None
+    browser_functions: bool = True
+    max_steps: int = Field(default=100, ge=1)
+    run_timeout_s: float = Field(default=3600, gt=0)
+    loop_limit: int = Field(default=10, ge=0)
+    safety_policy: SafetyPolicy = "acknowledge"
+    screenshots: Storing = "files"
+    artifact_dir: str = "results/artifacts"
+
+
+class BrowserRunRequest(BaseRunRequest):
+    """A task row."""
+
+    model_config = ConfigDict(extra="allow")
+
+    verifier_metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class BrowserRunResponse(BaseVerifyResponse):
+    """A rollout row: the verifier's answer and the record of the episode."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class BrowserAgent(SimpleResponsesAPIAgent):
+    """Runs browser episodes."""
+
+    ray_enabled = False
+    config: BrowserAgentConfig
+
+    def model_post_init(self, context: Any) -> None:
+        """Set up what outlives a request."""
+        super().model_post_init(context)
+        self._resources = Transport(self.server_client, self.config.resources_server.name)
+        self._model = Transport(self.server_client, self.config.model_server.name)
+        self._closing: set[asyncio.Task[str | None]] = set()
+
+    async def run(self, request: Request, body: BrowserRunRequest) -> BrowserRunResponse:  # type: ignore[override]
+        """Run and grade one rollout.
+
+        The environment's failures make a masked row, never an error: nothing collected is lost.
+        """
+        started = time.monotonic()
+        environment = Environment(self._resources.post)
+        episode = self._episode(environment, self.url_path_for_run("/v1/responses", body))
+        metadata = body.verifier_metadata
+        viewport = metadata.get("viewport") or {}
+        seed = {
+            "start_url": metadata.get("start_url"),
+            "viewport_width": viewport.get("width"),
+            "viewport_height": viewport.get("height"),
+            "verifier_metadata": metadata,
+        }
+        row = body.model_dump(exclude_unset=True)
+        verify_seconds = 0.0
+        try:
+            record = await episode.run(seed, _params(body.responses_create_params))
+            row["response"] = response_of(record, self.config.model)
+            verify_started = time.monotonic()
+            graded = await environment.verify(row | {"final_answer": record.answer})
+            verify_seconds = time.monotonic() - verify_started
+        except RolloutFailure as failure:
+            record = episode.record
+            record.termination_reason = "failure"
+            graded = row | _masked(failure, response_of(record, self.config.model))
+        finally:
+            await self._close(environment)
+        graded |= {
+            "termination_reason": record.termination_reason,
+            "first_observation": record.first,
+            "turns": record.turns,
+            "num_turns": len(record.turns),
+            "model_seconds": round(record.model_seconds, 3),
+            "browser_seconds": round(record.browser_seconds, 3),
+            "verify_seconds": round(verify_seconds, 3),
+            "total_seconds": round(time.monotonic() - started, 3),
+        }
+        return BrowserRunResponse.model_validate(graded)
+
+    async def responses(  # type: ignore[override]
+        self, request: Request, body: NeMoGymResponseCreateParamsNonStreaming = Body()
+    ) -> NeMoGymResponse:
+        """Run one episode without grading it.
+
+        The start page stands in `metadata`: `start_url`, and on request `viewport_width` and
+        `viewport_height` in CSS px.
+        """
+        metadata = dict(body.metadata or {})
+        if not metadata.get("start_url"):
+            raise HTTPException(422, "metadata.start_url is missing: which page to start on")
+        keys = ("start_url", "viewport_width", "viewport_height")
+        seed = {key: metadata[key] for key in keys if key in metadata}
+        environment = Environment(self._resources.post)
+        episode = self._episode(environment, self.url_path_for_request("/v1/responses", request))
+        try:
+            record = await episode.run(seed, _params(body))
+        except RolloutFailure as failure:
+            detail = {"failure_kind": failure.kind, "failure_reason": failure.reason}
+            raise HTTPException(503, detail) from failure
+        finally:
+            await self._close(environment)
+        return NeMoGymResponse.model_validate(response_of(record, self.config.model))
+
+    async def aggregate_metrics(self, body: AggregateMetricsRequest = Body()) -> AggregateMetrics:
+        """Let the resources server aggregate: it knows what its rows mean."""
+        status, answer = await self._resources.post("/aggregate_metrics", body.model_dump())
+        if status >= 400:
+            raise HTTPException(502, f"the resources server answered HTTP {status}: {answer}")
+        return AggregateMetrics.model_validate(answer)
+
+    def _episode(self, environment: Environment, model_path: str) -> Episode:
+        config = self.config
+
+        async def ask_model(body: dict[str, Any]) -> dict[str, Any]:
+            status, answer = await self._model.post(model_path, body, repeatable=True)
+            if status >= 400:
+                raise from_model(status, answer)
+            return answer
+
+        return Episode(
+            adapter=OpenAIAdapter(
+                model=config.model,
+                computer_tool=config.computer_tool,
+                state=config.state,
+                instructions=config.instructions,
+                browser_functions=config.browser_functions,
+            ),
+            environment=environment,
+            ask_model=ask_model,
+            screenshots=Screenshots(PROJECT_ROOT / config.artifact_dir, config.screenshots),
+            limits=Limits(config.max_steps, config.run_timeout_s, config.loop_limit),
+            safety_policy=config.safety_policy,
+        )
+
+    async def _close(self, environment: Environment) -> None:
+        """End the session; goes on in the background if this request is cancelled meanwhile."""
+        task = asyncio.create_task(environment.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        await asyncio.shield(task)
+
+
+def _params(params: NeMoGymResponseCreateParamsNonStreaming) -> dict[str, Any]:
+    return params.model_dump(mode="json", exclude_unset=True)
+
+
+def _masked(failure: RolloutFailure, response: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "response": response,
+        "reward": 0.0,
+        "mask_sample": True,
+        "instance_config": {"mask_sample": True},
+        "failure_kind": failure.kind,
+        "failure_reason": failure.reason,
+    }
+
+
+if __name__ == "__main__":
+    BrowserAgent.run_webserver()

@@ -1,0 +1,88 @@
+"""The resources server, as an episode sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from responses_api_agents.browser_agent.adapters.base import Screen
+from responses_api_agents.browser_agent.failures import RolloutFailure, from_environment
+
+Post = Callable[[str, dict[str, Any]], Awaitable[tuple[int, Any]]]
+"""Posts a JSON body to a path of one server; returns status and JSON answer.
+
+Raises:
+    RolloutFailure: there was no answer.
+"""
+
+
+class Environment:
+    """One session on a resources server. Use `open` first and `close` always."""
+
+    def __init__(self, post: Post) -> None:
+        """Talk to a resources server through `post`."""
+        self._post = post
+        self._width = self._height = 0
+        self._operations = 0
+        self.env_id: str | None = None
+
+    async def open(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Seed a session and return the server's answer.
+
+        Args:
+            fields: `start_url`, `viewport_width`, `viewport_height`, `verifier_metadata`.
+
+        Raises:
+            RolloutFailure: there is no browser, or the start page or task is unusable.
+        """
+        answer = await self._call("/seed_session", fields)
+        self.env_id = answer["env_id"]
+        self._width, self._height = answer["viewport_width"], answer["viewport_height"]
+        return answer
+
+    async def step(self, actions: list[dict[str, Any]]) -> dict[str, Any]:
+        """Run a batch; repeated by the transport, it still runs once.
+
+        Raises:
+            RolloutFailure: the session or its browser is gone.
+        """
+        self._operations += 1
+        body = {"env_id": self.env_id, "actions": actions, "operation_id": str(self._operations)}
+        return await self._call("/step", body)
+
+    async def verify(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Grade; this ends the session.
+
+        Raises:
+            RolloutFailure: the verifier could not be asked.
+        """
+        graded = await self._call("/verify", row | {"env_id": self.env_id})
+        self.env_id = None
+        return graded
+
+    async def close(self) -> str | None:
+        """End the session if it is open; return what went wrong, if anything."""
+        if self.env_id is None:
+            return None
+        env_id, self.env_id = self.env_id, None
+        try:
+            await self._call("/close", {"env_id": env_id})
+        except RolloutFailure as failure:
+            return failure.reason
+        return None
+
+    def screen(self, answer: dict[str, Any]) -> Screen:
+        """Return what a seed or step answer shows."""
+        return Screen(
+            image=answer["screenshot"],
+            media_type=answer["media_type"],
+            width=self._width,
+            height=self._height,
+            url=answer["current_url"],
+        )
+
+    async def _call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        status, answer = await self._post(path, body)
+        if status >= 400:
+            raise from_environment(status, answer)
+        return answer

@@ -1,0 +1,238 @@
+"""The episode loop: model, browser, model, browser, until something ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from responses_api_agents.browser_agent.adapters.base import (
+    Adapter,
+    Call,
+    CallOutcome,
+    Reply,
+    Screen,
+)
+from responses_api_agents.browser_agent.environment import Environment
+from responses_api_agents.browser_agent.trajectory import Record, Screenshots, TerminationReason
+
+SafetyPolicy = Literal["acknowledge", "stop"]
+
+AskModel = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends one Responses request and returns the response.
+
+Raises:
+    RolloutFailure: the model server failed.
+"""
+
+_NOT_RUN = "Not executed: an earlier action of this turn failed."
+_NO_IMAGE = "The page drew nothing in time; the screenshot is an earlier one."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends an episode that does not end itself.
+
+    Attributes:
+        max_steps: model replies.
+        max_seconds: wall time from the first request to the model.
+        loop_limit: equal turns (same actions, same screen) in a row; 0 for no limit.
+    """
+
+    max_steps: int
+    max_seconds: float
+    loop_limit: int
+
+
+class Episode:
+    """Runs one episode; `record` is complete up to the moment anything raised."""
+
+    def __init__(
+        self,
+        *,
+        adapter: Adapter,
+        environment: Environment,
+        ask_model: AskModel,
+        screenshots: Screenshots,
+        limits: Limits,
+        safety_policy: SafetyPolicy,
+    ) -> None:
+        """Prepare an episode; nothing is sent yet."""
+        self._adapter = adapter
+        self._environment = environment
+        self._ask = ask_model
+        self._screenshots = screenshots
+        self._limits = limits
+        self._safety_policy = safety_policy
+        self._screen = Screen("", "", 0, 0, "")
+        self.record = Record()
+
+    async def run(self, seed: dict[str, Any], params: dict[str, Any]) -> Record:
+        """Open the session and loop until the episode ends.
+
+        Args:
+            seed: body of `/seed_session`.
+            params: the run's `responses_create_params`.
+
+        Raises:
+            RolloutFailure: the infrastructure failed; `record` holds what was collected.
+        """
+        record = self.record
+        seeded = await self._timed(self._environment.open(seed))
+        self._screen = self._environment.screen(seeded)
+        record.first = {
+            "url": self._screen.url,
+            "screenshot": await self._screenshots.store(self._screen),
+            "timings_ms": seeded["timings_ms"],
+        }
+        request = self._adapter.start(params, self._screen)
+        try:
+            async with asyncio.timeout(self._limits.max_seconds) as budget:
+                while (reason := await self._turn(request)) is None:
+                    request = self._adapter.next()
+                record.termination_reason = reason
+        except TimeoutError:
+            if not budget.expired():
+                raise
+            record.termination_reason = "time_budget"
+        return record
+
+    async def _turn(self, request: dict[str, Any]) -> TerminationReason | None:
+        """Ask the model once and do what it says; return why the episode ends, if it does."""
+        record = self.record
+        started = time.monotonic()
+        response = await self._ask(request)
+        model_seconds = time.monotonic() - started
+        reply = self._adapter.read(response)
+        record.model_seconds += model_seconds
+        record.response = response
+        record.usage += reply.usage
+        record.items += reply.items
+        turn = {
+            "index": len(record.turns),
+            "response_id": reply.response_id,
+            "message": reply.message,
+            "reasoning": reply.reasoning,
+            "calls": [],
+            "usage": dataclasses.asdict(reply.usage),
+            "timings_ms": {"model": round(model_seconds * 1000, 1)},
+        }
+        record.turns.append(turn)
+        if reply.stop:
+            return reply.stop
+        if not reply.calls:
+            record.answer = reply.message
+            return "finished"
+        if self._safety_policy == "stop" and any(call.safety_checks for call in reply.calls):
+            turn["calls"] = [self._describe(call, None, []) for call in reply.calls]
+            return "safety_stop"
+        await self._run_calls(reply, turn)
+        if len(record.turns) >= self._limits.max_steps:
+            return "max_steps"
+        if self._looping():
+            return "loop"
+        return None
+
+    async def _run_calls(self, reply: Reply, turn: dict[str, Any]) -> None:
+        outcomes: list[CallOutcome] = []
+        for call in reply.calls:
+            if outcomes and outcomes[-1].failed:
+                outcome, answer = CallOutcome(self._screen, [_NOT_RUN], failed=True), None
+            else:
+                outcome, answer = await self._run_call(call)
+            outcomes.append(outcome)
+            turn["calls"].append(self._describe(call, answer, outcome.texts))
+        turn["url"] = self._screen.url
+        turn["screenshot"] = await self._screenshots.store(self._screen)
+        answers = self._adapter.answer(reply, outcomes)
+        self.record.items += [self._screenshots.refer(item) for item in answers]
+
+    async def _run_call(self, call: Call) -> tuple[CallOutcome, dict[str, Any]]:
+        actions = call.actions or [{"type": "screenshot"}]
+        answer = await self._timed(self._environment.step(actions))
+        screen = self._environment.screen(answer)
+        texts = _texts(answer)
+        if not screen.image:
+            screen = dataclasses.replace(
+                screen, image=self._screen.image, media_type=self._screen.media_type
+            )
+            texts.append(_NO_IMAGE)
+        self._screen = screen
+        await self._screenshots.store(screen)
+        failed = any(result["status"] == "error" for result in answer["results"])
+        if call.error and not failed:
+            texts.append(f"Not executed: {call.error}")
+            failed = True
+        return CallOutcome(screen, texts, failed), answer
+
+    def _describe(
+        self, call: Call, answer: dict[str, Any] | None, texts: list[str]
+    ) -> dict[str, Any]:
+        described: dict[str, Any] = {
+            "call_id": call.call_id,
+            "kind": call.kind,
+            "native": call.native,
+            "actions": call.actions,
+            "texts": texts,
+        }
+        if call.error:
+            described["error"] = call.error
+        if call.safety_checks:
+            described["safety_checks"] = call.safety_checks
+            described["safety_policy"] = self._safety_policy
+        if answer:
+            kept = ("results", "current_url", "events", "settled", "timings_ms")
+            described |= {key: answer[key] for key in kept}
+        return described
+
+    def _looping(self) -> bool:
+        limit = self._limits.loop_limit
+        tail = self.record.turns[-limit:] if limit else []
+        if len(tail) < max(limit, 2):
+            return False
+        return len({_fingerprint(turn) for turn in tail}) == 1
+
+    async def _timed[T](self, work: Awaitable[T]) -> T:
+        started = time.monotonic()
+        try:
+            return await work
+        finally:
+            self.record.browser_seconds += time.monotonic() - started
+
+
+def _fingerprint(turn: dict[str, Any]) -> str:
+    return str(([call["actions"] for call in turn["calls"]], turn["screenshot"]))
+
+
+def _texts(answer: dict[str, Any]) -> list[str]:
+    """Return what a step has to say that its screenshot does not show."""
+    texts = [result["text"] for result in answer["results"] if result["text"]]
+    for result in answer["results"]:
+        if result["status"] == "error":
+            texts.append(f"Action failed: {result['error']}")
+        elif result["status"] == "not_run":
+            texts.append(f"Not executed after that failure: {result['type']}")
+    return texts + [text for event in answer["events"] if (text := _event_text(event))]
+
+
+def _event_text(event: dict[str, Any]) -> str | None:
+    match event["type"]:
+        case "dialog":
+            return (
+                f"The page showed a {event['dialog_type']} dialog, which was "
+                f"{event['answer']}: {event['message']}"
+            )
+        case "tab_opened":
+            return f"A new tab opened and is shown now: {event['url']}"
+        case "tab_closed":
+            return f"A tab was closed: {event['url']}"
+        case "download":
+            return f"A file was downloaded: {event['filename']} ({event['bytes']} bytes)"
+        case "download_failed":
+            return f"A download failed: {event['filename']}: {event['reason']}"
+        case "crash":
+            return "The page crashed and was loaded again."
+    return None

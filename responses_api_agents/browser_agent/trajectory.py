@@ -1,0 +1,148 @@
+"""The record of an episode, and the screenshots beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from responses_api_agents.browser_agent.adapters.base import Item, Screen, Usage
+
+Storing = Literal["files", "inline"]
+
+_SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
+
+
+TerminationReason = Literal[
+    "finished",
+    "max_steps",
+    "time_budget",
+    "loop",
+    "refusal",
+    "truncated_reply",
+    "content_filter",
+    "empty_reply",
+    "safety_stop",
+    "failure",
+]
+
+
+@dataclass
+class Record:
+    """All that is known of an episode; complete up to where it ended, however it ended.
+
+    Attributes:
+        items: the Responses items of the whole conversation after the task, screenshots replaced
+            by references.
+        turns: one entry per model reply, see the README.
+        first: `{url, screenshot}` of the start page.
+        answer: the final message, empty unless the model finished.
+        response: the last response, for its id and model name.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    first: dict[str, Any] = field(default_factory=dict)
+    termination_reason: TerminationReason = "failure"
+    answer: str = ""
+    usage: Usage = field(default_factory=Usage)
+    model_seconds: float = 0
+    browser_seconds: float = 0
+    response: dict[str, Any] = field(default_factory=dict)
+
+
+class Screenshots:
+    """Stores each distinct screenshot once and hands out references to it.
+
+    A reference is `<folder name>/<sha256>.<suffix>`, relative to the folder that holds the
+    artifact folder: with rollouts in `results/` and artifacts in `results/artifacts/` it is
+    relative to the rollout file. With `inline` it is the data URL itself.
+    """
+
+    def __init__(self, folder: Path, storing: Storing) -> None:
+        """Store in `folder`, which is made when needed."""
+        self._folder = folder
+        self._storing = storing
+        self._references: dict[str, str] = {}
+
+    async def store(self, screen: Screen) -> str:
+        """Store a screenshot if it is new and return its reference.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if not screen.image:
+            return ""
+        if self._storing == "inline":
+            return screen.data_url
+        data = base64.b64decode(screen.image)
+        name = f"{hashlib.sha256(data).hexdigest()}.{_SUFFIXES[screen.media_type]}"
+        reference = f"{self._folder.name}/{name}"
+        self._references[screen.data_url] = reference
+        await asyncio.to_thread(_write_once, self._folder / name, data)
+        return reference
+
+    def refer(self, item: Item) -> Item:
+        """Return the item with data URLs of stored screenshots replaced by their references."""
+        return self._replace(item)
+
+    def _replace(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._replace(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self._replace(inner) for inner in value]
+        if isinstance(value, str) and value.startswith("data:"):
+            return self._references.get(value, value)
+        return value
+
+
+def _write_once(path: Path, data: bytes) -> None:
+    """Write a file whose name is its content's hash, so that no reader ever sees half of it."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def response_of(record: Record, model: str) -> dict[str, Any]:
+    """Return the whole episode as one Responses object: all items in order, usage summed up."""
+    usage = record.usage
+    return {
+        "id": record.response.get("id") or f"resp_{uuid.uuid4().hex}",
+        "object": "response",
+        "created_at": record.response.get("created_at") or int(time.time()),
+        "status": "completed",
+        "model": record.response.get("model") or model,
+        "output": [_as_output(item, index) for index, item in enumerate(record.items)],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "output_tokens": usage.output_tokens,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+            "total_tokens": usage.input_tokens + usage.output_tokens,
+        },
+    }
+
+
+def _as_output(item: Item, index: int) -> Item:
+    """Return an item as it may stand in `output`, where results need an id and a status."""
+    if item["type"] in ("computer_call_output", "function_call_output"):
+        return {"id": f"item_{index}", "status": "completed", **item}
+    return item

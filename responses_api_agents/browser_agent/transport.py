@@ -1,0 +1,60 @@
+"""Requests to one other NeMo Gym server, with bounded retries and named failures."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+from nemo_gym.server_utils import ServerClient, get_response_json
+
+from responses_api_agents.browser_agent.failures import from_transport
+
+_TRIES = 4
+_DELAY_S = 0.5
+
+
+class Transport:
+    """Posts JSON to one server by its name in the configuration."""
+
+    def __init__(self, client: ServerClient, server_name: str) -> None:
+        """Post to `server_name` through NeMo Gym's shared client."""
+        self._client = client
+        self._server_name = server_name
+
+    async def post(
+        self, path: str, body: dict[str, Any], *, repeatable: bool | None = None
+    ) -> tuple[int, Any]:
+        """Post and return status and JSON answer (text if it is not JSON).
+
+        Args:
+            path: of the route.
+            body: JSON.
+            repeatable: whether the request may be sent again after a broken connection, when it
+                may have arrived. By default only a body with an `operation_id` may. A connection
+                that was never made is always tried again.
+
+        Raises:
+            RolloutFailure: no answer after the last try.
+        """
+        if repeatable is None:
+            repeatable = "operation_id" in body
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                # One try of NeMo Gym's own, which otherwise repeats a lost connection for ever.
+                response = await self._client.post(
+                    server_name=self._server_name,
+                    url_path=path,
+                    json=body,
+                    _max_connection_retries=1,  # type: ignore[call-arg]
+                )
+                try:
+                    return response.status, await get_response_json(response)
+                except ValueError:
+                    return response.status, await response.text()
+            except (aiohttp.ClientError, OSError) as error:
+                unsent = isinstance(error, aiohttp.ClientConnectorError)
+                if not tries_left or not (repeatable or unsent):
+                    raise from_transport(self._server_name, error) from error
+            await asyncio.sleep(_DELAY_S)
+        raise AssertionError("unreachable")

@@ -1,0 +1,54 @@
+"""A small web site on loopback with the behaviours tests need."""
+
+import asyncio
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+PAGES = Path(__file__).parent / "pages"
+
+
+async def _slow(request: Request) -> Response:
+    await asyncio.sleep(request.path_params["ms"] / 1000)
+    return PlainTextResponse("slow answer")
+
+
+async def _slow_page(request: Request) -> Response:
+    await asyncio.sleep(request.path_params["ms"] / 1000)
+    return HTMLResponse("<title>Slow</title><script>localStorage.slow = 'came'</script>slow")
+
+
+async def _download(request: Request) -> Response:
+    name = request.path_params["name"]
+    return Response(
+        b"a,b\n1,2\n", headers={"content-disposition": f'attachment; filename="{name}"'}
+    )
+
+
+async def _never(request: Request) -> Response:
+    while not await request.is_disconnected():
+        await asyncio.sleep(0.1)
+    return Response()
+
+
+async def _verifier_api(_: Request) -> Response:
+    return PlainTextResponse("the expected state")
+
+
+def create_site() -> Starlette:
+    """Build the site: `tests/pages/` and routes that are slow, redirect, download or never end."""
+    return Starlette(
+        routes=[
+            Route("/slow/{ms:int}", _slow),
+            Route("/slow-page/{ms:int}", _slow_page),
+            Route("/download/{name}", _download),
+            Route("/never", _never),
+            Route("/redirect", lambda _: RedirectResponse("/second.html")),
+            Route("/api/v1/get_expected_state", _verifier_api),
+            Mount("/", StaticFiles(directory=PAGES)),
+        ]
+    )
