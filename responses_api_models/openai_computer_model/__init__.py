@@ -1,0 +1,1 @@
+"""Model server for OpenAI's Responses API, computer tools included."""

@@ -1,0 +1,230 @@
+"""NeMo Gym model server for OpenAI's Responses API, computer tools included."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+from fastapi import FastAPI
+from nemo_gym.base_responses_api_model import BaseResponsesAPIModelConfig, SimpleResponsesAPIModel
+from nemo_gym.openai_utils import (
+    NeMoGymChatCompletion,
+    NeMoGymChatCompletionCreateParamsNonStreaming,
+    NeMoGymResponse,
+    NeMoGymResponseCreateParamsNonStreaming,
+)
+from pydantic import Field, PrivateAttr, ValidationError
+
+# NeMo Gym starts this file with only its own folder on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from responses_api_models.openai_computer_model.translate import (
+    UnusableReply,
+    from_openai,
+    to_openai,
+)
+from responses_api_models.provider_errors import (
+    ProviderError,
+    report_provider_errors,
+)
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 10.0
+# What people leave in a settings file when they copy the example.
+PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "sk-...", "sk-your")
+
+
+class MissingApiKey(Exception):
+    """The OpenAI key is absent or still a placeholder. The text names the variables."""
+
+
+class OpenAIComputerModelConfig(BaseResponsesAPIModelConfig):
+    """Settings of the server.
+
+    Attributes:
+        openai_api_key: The key. Required; checked when the server starts.
+        openai_base_url: Base URL of the API.
+        openai_model: The model to ask; a request's own `model` is replaced.
+        openai_organization: Organization to bill, if the key belongs to several.
+        openai_project: Project to bill, if the key belongs to several.
+        timeout_s: Longest wait in seconds for one attempt's answer.
+        max_retries: How often a failed attempt is repeated: on 408, 409, 429 and 5xx, on a lost
+            connection and on a timeout. `retry-after` is honoured up to 60 s.
+        max_concurrent_requests: Most requests in flight at once; no limit by default.
+    """
+
+    openai_api_key: str | None = None
+    openai_base_url: str = "https://api.openai.com/v1"
+    openai_model: str
+    openai_organization: str | None = None
+    openai_project: str | None = None
+    timeout_s: float = Field(default=300, gt=0)
+    max_retries: int = Field(default=4, ge=0)
+    max_concurrent_requests: int | None = Field(default=None, ge=1)
+
+
+def require_key(key: str | None) -> str:
+    """Return a usable key.
+
+    Raises:
+        MissingApiKey: It is absent, blank or a placeholder.
+    """
+    stripped = (key or "").strip()
+    if not stripped or stripped.lower().startswith(PLACEHOLDER_STARTS):
+        state = "is a placeholder" if stripped else "is missing"
+        raise MissingApiKey(
+            f"openai_computer_model: the OpenAI key {state}. Set cua_openai_api_key in env.yaml, "
+            "or OPENAI_API_KEY in the environment."
+        )
+    return stripped
+
+
+class OpenAIComputerModel(SimpleResponsesAPIModel):
+    """Passes Responses requests to OpenAI and makes the replies valid for NeMo Gym.
+
+    It keeps no state between requests.
+    """
+
+    ray_enabled = False
+    config: OpenAIComputerModelConfig
+
+    _client: openai.AsyncOpenAI = PrivateAttr()
+    _slot: AbstractAsyncContextManager[Any] = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Create the client.
+
+        Raises:
+            MissingApiKey: There is no usable key.
+        """
+        config = self.config
+        self._client = openai.AsyncOpenAI(
+            api_key=require_key(config.openai_api_key),
+            base_url=config.openai_base_url,
+            organization=config.openai_organization,
+            project=config.openai_project,
+            timeout=httpx.Timeout(
+                config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s)
+            ),
+            max_retries=config.max_retries,
+        )
+        limit = config.max_concurrent_requests
+        self._slot = nullcontext() if limit is None else asyncio.Semaphore(limit)
+        super().model_post_init(context)
+
+    def setup_webserver(self) -> FastAPI:
+        """Build the app; its shutdown closes the client's connections."""
+        app = super().setup_webserver()
+        report_provider_errors(app)
+        inner_lifespan = app.router.lifespan_context
+
+        @asynccontextmanager
+        async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+            async with inner_lifespan(app) as state, self._client:
+                yield state
+
+        app.router.lifespan_context = lifespan
+        return app
+
+    async def responses(self, body: NeMoGymResponseCreateParamsNonStreaming) -> NeMoGymResponse:
+        """Answer one request.
+
+        Raises:
+            ProviderError: OpenAI refused it, failed, or could not be reached.
+        """
+        request = to_openai(
+            body.model_dump(mode="json", exclude_unset=True), model=self.config.openai_model
+        )
+        async with self._slot:
+            reply = await self._post(request)
+        try:
+            return NeMoGymResponse.model_validate(from_openai(reply.json()))
+        except UnusableReply as error:
+            raise _unusable(str(error)) from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise _unusable(f"{where}: {first['msg']}") from error
+        except ValueError as error:
+            raise _unusable("the body is not JSON") from error
+
+    async def chat_completions(
+        self, body: NeMoGymChatCompletionCreateParamsNonStreaming
+    ) -> NeMoGymChatCompletion:
+        """Refuse: OpenAI's computer tools exist in the Responses API alone.
+
+        Raises:
+            ProviderError: Always, with status 501.
+        """
+        raise ProviderError(
+            501,
+            "openai_computer_model serves /v1/responses only; openai_model has chat completions.",
+            kind="invalid_request_error",
+            code="not_implemented",
+        )
+
+    async def _post(self, request: dict[str, Any]) -> httpx.Response:
+        """Send one request through the SDK, which retries, and return the untouched reply."""
+        try:
+            return await self._client.post("/responses", body=request, cast_to=httpx.Response)
+        except openai.APIStatusError as error:
+            failure = _from_status(error.response)
+        except openai.APITimeoutError:
+            failure = ProviderError(
+                504,
+                f"OpenAI did not answer within {self.config.timeout_s:g} s "
+                f"(tried {self.config.max_retries + 1} times).",
+                kind="timeout_error",
+                code="timeout",
+            )
+        except openai.APIConnectionError as error:
+            failure = ProviderError(
+                502,
+                f"OpenAI could not be reached at {self.config.openai_base_url}: "
+                f"{error.__cause__ or error} (tried {self.config.max_retries + 1} times).",
+                kind="connection_error",
+                code="connection_failed",
+            )
+        logger.warning("OpenAI call failed with %d: %s", failure.status, failure.message)
+        raise failure
+
+
+def _from_status(response: httpx.Response) -> ProviderError:
+    """Build the caller's error from an error answer of OpenAI (or of a gateway before it)."""
+    try:
+        error = response.json()["error"]
+        message, kind, code = str(error["message"]), error.get("type"), error.get("code")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        message, kind, code = response.text[:500] or response.reason_phrase, None, None
+    retry_after = response.headers.get("retry-after")
+    return ProviderError(
+        response.status_code,
+        message,
+        kind=str(kind or "provider_error"),
+        code=None if code is None else str(code),
+        headers={} if retry_after is None else {"retry-after": retry_after},
+    )
+
+
+def _unusable(reason: str) -> ProviderError:
+    return ProviderError(
+        502, f"OpenAI's reply cannot be used: {reason}", kind="provider_error", code="bad_reply"
+    )
+
+
+def main() -> None:
+    """Run the server, or end with one line that names the missing key."""
+    try:
+        OpenAIComputerModel.run_webserver()
+    except MissingApiKey as error:
+        raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()
