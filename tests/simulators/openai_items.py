@@ -321,7 +321,7 @@ def _check_duplicates(conversation: list[Item]) -> None:
                 "and try again.",
                 param="input",
             )
-        seen_ids.add(item_id)
+        seen_ids.add(str(item_id))
         if item_type(item) in CALL_TYPES:
             if item["call_id"] in seen_calls:
                 raise ApiError(f"Duplicate 'call_id': {item['call_id']}", param="input")
@@ -398,5 +398,9 @@ def _check_acknowledged(call: Item, output: Item) -> None:
         )
 
 
-def _without_nulls(item: Item) -> Item:
-    return {name: value for name, value in item.items() if value is not None}
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nulls(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: _without_nulls(entry) for name, entry in value.items() if entry is not None}
+    return value
