@@ -1,0 +1,1 @@
+"""A small web gym that we serve ourselves: five web apps, tasks on them and their grading."""
