@@ -1,0 +1,1 @@
+"""Model server that follows a script per task."""
