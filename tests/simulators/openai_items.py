@@ -9,11 +9,11 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from openai.types.responses.computer_action import ComputerAction
 from PIL import Image, UnidentifiedImageError
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from tests.simulators.openai_rules import ApiError, check_choice, check_object
 
@@ -70,7 +70,7 @@ ACTION_FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "type": ({"type", "text"}, set()),
     "wait": ({"type"}, set()),
 }
-_ACTION: TypeAdapter[Any] = TypeAdapter(ComputerAction)
+_ACTION: TypeAdapter[Any] = TypeAdapter(Annotated[ComputerAction, Field(discriminator="type")])
 
 
 @dataclass
