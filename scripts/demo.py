@@ -1,0 +1,335 @@
+"""`make demo`: start the demo stack, run the demo tasks, show a table, leave nothing behind."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+OUTPUT = ROOT / "results" / "demo"
+LOG = OUTPUT / "demo.log"
+BIN = Path(sys.executable).parent
+AGENT = "browser_openai_agent"
+MARK = "BROWSER_GYM_DEMO_RUN"
+# Ray gives its own start 30 s, which a busy machine can miss; a second try finds warm caches.
+START_TRIES = 3
+STOP_TIMEOUT_S = 20
+
+console = Console()
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the message says why and what to do."""
+
+
+class Processes:
+    """Everything the demo starts, found again by a mark in its environment."""
+
+    def __init__(self, log: IO[bytes]) -> None:
+        self._log = log
+        self._mark = uuid.uuid4().hex
+        # Ray puts unix sockets below this folder, whose paths may not be longer than 107 bytes.
+        self.ray_dir = tempfile.mkdtemp(
+            prefix="bg-ray-", dir="/tmp" if Path("/tmp").exists() else None
+        )
+        self._environment = os.environ | {
+            MARK: self._mark,
+            # A private cluster: a file left by a dead one makes Ray try to join that for minutes.
+            "RAY_ADDRESS": "local",
+            "RAY_TMPDIR": self.ray_dir,
+            "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        """Start a command in a session of its own, so that Ctrl-C reaches only the demo."""
+        self._log.write(f"\n$ {' '.join(command)}\n".encode())
+        self._log.flush()
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        """Interrupt a command and its children, and wait until they are gone."""
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def clean_up(self) -> None:
+        """End whatever still carries the mark, and remove Ray's folder."""
+        left = self._marked()
+        for process in left:
+            _signal(process, signal.SIGTERM)
+        _, stubborn = psutil.wait_procs(left, timeout=5)
+        for process in stubborn:
+            _signal(process, signal.SIGKILL)
+        psutil.wait_procs(stubborn, timeout=5)
+        shutil.rmtree(self.ray_dir, ignore_errors=True)
+
+    def _marked(self) -> list[psutil.Process]:
+        marked = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self._mark:
+                    marked.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return marked
+
+
+def _signal(process: psutil.Process, number: int) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.Error:
+        pass  # it ended by itself
+
+
+def free_port() -> int:
+    """Return a TCP port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_stack(processes: Processes, head_port: int, gym_port: int, timeout_s: float) -> Any:
+    """Start the servers and wait until all are ready."""
+    command = [
+        str(BIN / "gym"),
+        "env",
+        "start",
+        "--config",
+        "configs/demo.yaml",
+        f"++head_server.port={head_port}",
+        "++head_server.host=127.0.0.1",
+        f"++demo_gym_port={gym_port}",
+        f"++{AGENT}.responses_api_agents.browser_agent.artifact_dir={_relative(OUTPUT)}/artifacts",
+    ]
+    started = time.monotonic()
+    for tries_left in reversed(range(START_TRIES)):
+        stack = processes.start(*command)
+        with console.status("starting the servers") as status:
+            while stack.poll() is None:
+                waited = time.monotonic() - started
+                status.update(f"starting the servers … {waited:.0f} s")
+                if _ready(head_port):
+                    console.print(f"servers ready after {waited:.0f} s")
+                    return stack
+                if waited > timeout_s:
+                    processes.stop(stack)
+                    raise DemoError(f"the servers were not ready after {timeout_s:.0f} s")
+                time.sleep(0.5)
+        if tries_left:
+            console.print(f"the servers did not start (exit {stack.returncode}); trying again")
+    raise DemoError(f"the servers did not start, {START_TRIES} times")
+
+
+def _ready(head_port: int) -> bool:
+    try:
+        url = f"http://127.0.0.1:{head_port}/readyz"
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def run_to_end(processes: Processes, what: str, *command: str) -> None:
+    """Run a command that ends by itself."""
+    with console.status(what):
+        process = processes.start(*command)
+        try:
+            process.wait()
+        finally:
+            processes.stop(process)
+    if process.returncode:
+        raise DemoError(f"{what}: exit code {process.returncode}")
+
+
+def run_rollouts(
+    processes: Processes, stack: subprocess.Popen[bytes], command: list[str], total: int, rows: Path
+) -> None:
+    """Run the rollouts and show how many are done."""
+    progress = Progress(
+        TextColumn("rollouts"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        console=console,
+    )
+    process = processes.start(*command)
+    try:
+        with progress:
+            bar = progress.add_task("rollouts", total=total)
+            while process.poll() is None:
+                if stack.poll() is not None:
+                    raise DemoError("the servers ended during the rollouts")
+                progress.update(bar, completed=_count_lines(rows))
+                time.sleep(0.3)
+            progress.update(bar, completed=_count_lines(rows))
+    finally:
+        processes.stop(process)
+    if process.returncode:
+        raise DemoError(f"the rollouts ended with exit code {process.returncode}")
+
+
+def _count_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rollout rows, ordered by task and repeat."""
+    rows = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+    return sorted(rows, key=lambda row: (row["_ng_task_index"], row["_ng_rollout_index"]))
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the table of results."""
+    table = Table(title="Rollouts", title_justify="left")
+    for name in ("task", "category", "reward", "turns", "seconds", "why it ended", "what failed"):
+        table.add_column(
+            name, justify="right" if name in ("reward", "turns", "seconds") else "left"
+        )
+    for row in rows:
+        metadata = row["verifier_metadata"]
+        reward = "masked" if row["mask_sample"] else f"{row['reward']:g}"
+        style = None if row["reward"] == 1 else "yellow"
+        table.add_row(
+            metadata["task_id"],
+            metadata.get("category", ""),
+            reward,
+            str(row["num_turns"]),
+            f"{row['total_seconds']:.1f}",
+            row["termination_reason"],
+            _why(row),
+            style=style,
+        )
+    console.print(table)
+    valid = [row["reward"] for row in rows if not row["mask_sample"]]
+    if valid:
+        console.print(
+            f"mean reward {sum(valid) / len(valid):.3f} over {len(valid)} valid rollouts, "
+            f"{len(rows) - len(valid)} masked"
+        )
+
+
+def _why(row: dict[str, Any]) -> str:
+    if row["mask_sample"]:
+        return f"{row['failure_kind']}: {row['failure_reason']}"
+    assertions = (row.get("verification_result") or {}).get("assertions", [])
+    failed = next((a for a in assertions if a["result"] != "pass"), None)
+    if failed is None:
+        return ""
+    return f"{failed['title']}: expected {failed.get('expected')}, got {failed.get('actual')}"[:90]
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the demo."""
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    OUTPUT.mkdir(parents=True)
+    tasks, rows_path = OUTPUT / "tasks.jsonl", OUTPUT / "rollouts.jsonl"
+    head_port, gym_port = free_port(), free_port()
+    with LOG.open("wb") as log:
+        processes = Processes(log)
+        stack = None
+        try:
+            stack = start_stack(processes, head_port, gym_port, arguments.start_timeout)
+            run_to_end(
+                processes,
+                "fetching the tasks from the demo gym",
+                *(sys.executable, "-m", "resources_servers.browser_gym.prepare_data"),
+                *("--gym-url", f"http://127.0.0.1:{gym_port}", "--output", str(tasks)),
+                *(("--sample", str(arguments.tasks), "--seed", "7") if arguments.tasks else ()),
+            )
+            count = _count_lines(tasks)
+            console.print(f"{count} tasks x {arguments.repeats} repeats")
+            gym = str(BIN / "gym")
+            head = (f"++head_server.port={head_port}", "++head_server.host=127.0.0.1")
+            run_rollouts(
+                processes,
+                stack,
+                [
+                    *(gym, "eval", "run", "--no-serve", "--agent", AGENT),
+                    *("--input", _relative(tasks), "--output", _relative(rows_path)),
+                    *("--num-repeats", str(arguments.repeats), "--concurrency", "4", *head),
+                ],
+                count * arguments.repeats,
+                rows_path,
+            )
+            inputs = OUTPUT / "rollouts_materialized_inputs.jsonl"
+            run_to_end(
+                processes,
+                "profiling the rollouts",
+                *(gym, "eval", "profile", "--inputs", _relative(inputs)),
+                *("--rollouts", _relative(rows_path)),
+            )
+        finally:
+            with console.status("stopping the servers"):
+                if stack:
+                    processes.stop(stack)
+                processes.clean_up()
+    show(read_rows(rows_path))
+    console.print(f"rollouts, profile and screenshots are in {_relative(OUTPUT)}/")
+
+
+def _interrupted(number: int, _: Any) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def main() -> int:
+    """Run the demo and return the exit code."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--tasks", type=int, default=0, help="how many tasks; 0 for all")
+    parser.add_argument("--repeats", type=int, default=2, help="rollouts per task (default 2)")
+    parser.add_argument(
+        "--start-timeout", type=float, default=300, help="seconds to wait for the servers"
+    )
+    arguments = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+    started = time.monotonic()
+    try:
+        run(arguments)
+    except DemoError as error:
+        console.print(f"[red]The demo failed:[/red] {error}")
+        console.print(f"The last lines of {_relative(LOG)}:")
+        lines = LOG.read_text(errors="replace").splitlines()[-25:]
+        console.print("\n".join(lines), markup=False, highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("stopped; nothing is left running")
+        return 130
+    console.print(f"done in {time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
