@@ -65,18 +65,17 @@ class VerifierMetadata(_Row):
 
     task_id: Annotated[str, Field(min_length=1)] | None = None
     gym_url: WebAddress | None = None
-    start_url: WebAddress
+    start_url: WebAddress | None = None
     viewport: Viewport | None = None
     verifier: str | None = None
     category: str | None = None
     assertions: list[Any] | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _start_at_the_gym(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("start_url") is None and data.get("gym_url"):
-            return {**data, "start_url": data["gym_url"]}
-        return data
+    @model_validator(mode="after")
+    def _start_at_the_gym(self) -> Self:
+        if self.start_url is None:
+            self.start_url = self.gym_url
+        return self
 
     @classmethod
     def parse(cls, data: Any) -> Self:
@@ -104,4 +103,7 @@ class TaskRow(_Row):
     @classmethod
     def parse(cls, data: Any) -> Self:
         """Checks a row; raises `InvalidTask` naming the field."""
-        return cls._parse(data, "")
+        row = cls._parse(data, "")
+        if row.verifier_metadata.start_url is None:
+            raise InvalidTask("verifier_metadata.start_url: missing; give it, or a gym_url")
+        return row

@@ -84,6 +84,7 @@ CHECK = {"title": "t", "query": "a", "equals": 1}
         ({**GYM_ROW, "verifier": "gym_api"}, "gym_api"),
         ({**GYM_ROW, "assertions": [CHECK]}, "gym_api"),
         ({**LOCAL_ROW, "assertions": [CHECK]}, "local_storage"),
+        ({"verifier": "local_storage", "assertions": [CHECK]}, "local_storage"),
         ({**GYM_ROW, "verifier": "local_storage", "assertions": [CHECK]}, "local_storage"),
     ],
 )
@@ -94,6 +95,7 @@ def test_a_row_gets_the_verifier_it_asks_for(row: dict[str, Any], name: str, ver
 @pytest.mark.parametrize(
     ("row", "message"),
     [
+        ({}, "verifier: missing"),
         ({"start_url": ORIGIN}, "verifier: missing; give one of local_storage, gym_api"),
         ({"gym_url": ORIGIN}, "verifier: missing"),
         ({"start_url": ORIGIN, "task_id": "T-1"}, "verifier: missing"),
@@ -115,7 +117,7 @@ def test_a_row_that_cannot_be_graded_is_refused_at_once(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"start_url": None, "gym_url": None}, r"verifier_metadata\.start_url"),
+        ({"start_url": None, "gym_url": None}, r"verifier_metadata\.start_url: missing"),
         ({"start_url": "/crm"}, r"verifier_metadata\.start_url: give a full web address"),
         ({"start_url": "file:///etc/passwd"}, r"verifier_metadata\.start_url"),
         ({"start_url": "http://h:99999/"}, r"start_url: not a web address"),
