@@ -1,6 +1,8 @@
 """`make demo`: start the demo stack, run the demo tasks, show a table, leave nothing behind."""
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -43,6 +45,7 @@ class Processes:
 
     def __init__(self, log: IO[bytes]) -> None:
         self._log = log
+        self._started: list[subprocess.Popen[bytes]] = []
         self._mark = uuid.uuid4().hex
         # Ray puts unix sockets below this folder, whose paths may not be longer than 107 bytes.
         self.ray_dir = tempfile.mkdtemp(
@@ -61,7 +64,7 @@ class Processes:
         """Start a command in a session of its own, so that Ctrl-C reaches only the demo."""
         self._log.write(f"\n$ {' '.join(command)}\n".encode())
         self._log.flush()
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             cwd=ROOT,
             env=self._environment,
@@ -70,6 +73,8 @@ class Processes:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        self._started.append(process)
+        return process
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """Interrupt a command and its children, and wait until they are gone."""
@@ -82,7 +87,14 @@ class Processes:
                 process.wait()
 
     def clean_up(self) -> None:
-        """End whatever still carries the mark, and remove Ray's folder."""
+        """End all that was started, and whatever else carries the mark; remove Ray's folder.
+
+        A second Ctrl-C must not leave half of it running, so it is ignored from here on.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for process in reversed(self._started):
+            self.stop(process)
         left = self._marked()
         for process in left:
             _signal(process, signal.SIGTERM)
@@ -104,10 +116,8 @@ class Processes:
 
 
 def _signal(process: psutil.Process, number: int) -> None:
-    try:
+    with contextlib.suppress(psutil.Error):  # it may have ended by itself
         process.send_signal(number)
-    except psutil.Error:
-        pass  # it ended by itself
 
 
 def free_port() -> int:
@@ -208,25 +218,26 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """Print the table of results."""
+    """Print the table of results, a line per task with its repeats side by side."""
     table = Table(title="Rollouts", title_justify="left")
-    for name in ("task", "category", "reward", "turns", "seconds", "why it ended", "what failed"):
-        table.add_column(
-            name, justify="right" if name in ("reward", "turns", "seconds") else "left"
-        )
-    for row in rows:
-        metadata = row["verifier_metadata"]
-        reward = "masked" if row["mask_sample"] else f"{row['reward']:g}"
-        style = None if row["reward"] == 1 else "yellow"
+    table.add_column("task", no_wrap=True)
+    table.add_column("category")
+    for name in ("reward", "turns", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("why it ended")
+    table.add_column("what failed", ratio=1)
+    for task_id, group in itertools.groupby(rows, lambda row: row["verifier_metadata"]["task_id"]):
+        repeats = list(group)
+        failed = [text for text in dict.fromkeys(_why(row) for row in repeats) if text]
         table.add_row(
-            metadata["task_id"],
-            metadata.get("category", ""),
-            reward,
-            str(row["num_turns"]),
-            f"{row['total_seconds']:.1f}",
-            row["termination_reason"],
-            _why(row),
-            style=style,
+            task_id,
+            repeats[0]["verifier_metadata"].get("category", ""),
+            " ".join("masked" if r["mask_sample"] else f"{r['reward']:g}" for r in repeats),
+            " ".join(str(r["num_turns"]) for r in repeats),
+            " ".join(f"{r['total_seconds']:.1f}" for r in repeats),
+            ", ".join(dict.fromkeys(r["termination_reason"] for r in repeats)),
+            "; ".join(failed),
+            style="yellow" if failed else None,
         )
     console.print(table)
     valid = [row["reward"] for row in rows if not row["mask_sample"]]
@@ -259,7 +270,6 @@ def run(arguments: argparse.Namespace) -> None:
     head_port, gym_port = free_port(), free_port()
     with LOG.open("wb") as log:
         processes = Processes(log)
-        stack = None
         try:
             stack = start_stack(processes, head_port, gym_port, arguments.start_timeout)
             run_to_end(
@@ -292,10 +302,8 @@ def run(arguments: argparse.Namespace) -> None:
                 *("--rollouts", _relative(rows_path)),
             )
         finally:
-            with console.status("stopping the servers"):
-                if stack:
-                    processes.stop(stack)
-                processes.clean_up()
+            console.print("stopping the servers")
+            processes.clean_up()
     show(read_rows(rows_path))
     console.print(f"rollouts, profile and screenshots are in {_relative(OUTPUT)}/")
 

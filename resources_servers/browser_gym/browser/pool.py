@@ -170,8 +170,16 @@ class LocalPool:
             handle_sigterm=False,
             handle_sighup=False,
         )
-        browser.on("disconnected", lambda _: logger.warning("Chromium %d is gone", process.index))
+        browser.on("disconnected", lambda _: self._on_gone(process))
         return browser
+
+    def _on_gone(self, process: _Process) -> None:
+        if not self._closed:
+            logger.warning(
+                "Chromium %d died with %d sessions; the next one starts another",
+                process.index,
+                process.sessions,
+            )
 
     async def _start_driver(self) -> Playwright:
         if self._driver is None or (self._driver.done() and self._driver.exception()):

@@ -78,9 +78,13 @@ def function_to_canonical(name: str, arguments: str) -> dict[str, Any]:
 def action_to_canonical(action: dict[str, Any]) -> dict[str, Any]:
     """Return the canonical action of one OpenAI computer action.
 
+    An action that NeMo Gym's types cannot carry as it came (fractional coordinates, an unknown
+    type) has the provider's own under `native`; that one counts.
+
     Raises:
         UnusableCall: unknown type, missing field or unknown key.
     """
+    action = action.get("native") or action
     kind = action.get("type")
     try:
         match kind:
@@ -117,12 +121,17 @@ def action_to_canonical(action: dict[str, Any]) -> dict[str, Any]:
             fields["modifiers"] = _modifiers(keys)
     except KeyError as error:
         raise UnusableCall(f"{kind}: {error.args[0]!r} is missing") from error
-    except UnknownKeyError as error:
+    except UnusableCall:
+        raise
+    except (UnknownKeyError, TypeError, ValueError, AttributeError) as error:
         raise UnusableCall(f"{kind}: {error}") from error
     return _checked(fields)
 
 
-def _point(data: dict[str, Any]) -> dict[str, Any]:
+def _point(data: dict[str, Any] | list[float]) -> dict[str, Any]:
+    """Return a point, which some replies give as a pair."""
+    if isinstance(data, list):
+        return dict(zip("xy", data, strict=True))
     return {"x": data["x"], "y": data["y"]}
 
 
