@@ -130,7 +130,7 @@ take_lock() {
 
 may_use_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 
-apt_has() { [ -n "$(LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: [^(]/&/p')" ]; }
+apt_has() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | grep -q '^  Candidate: [^(]'; }
 
 apt_lists_updated=
 apt_update() {
@@ -239,6 +239,7 @@ make_uv() {
     logged env UV_UNMANAGED_INSTALL="$STATE/uv/bin" sh "$STATE/uv-install.sh" &&
     uv_is_usable "$STATE/uv/bin/uv" && return
   if may_use_apt; then
+    step "Get pip from the distribution's packages, to get uv"
     apt_update
     apt_install python3 python3-pip && make_uv_with_pip /usr/bin/python3 && return
   fi
@@ -297,8 +298,24 @@ link_servers() {
 # Prints the executable, and to the log why there is none.
 find_chromium() {
   "$PYTHON" -c '
-from resources_servers.browser_gym.browser.chromium import find_chromium
-print(find_chromium().executable)' 2>>"$LOG"
+import sys
+from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
+try:
+    print(find_chromium().executable)
+except ChromiumNotFound as error:
+    sys.exit(str(error))' 2>>"$LOG"
+}
+
+# Playwright brings its own node, which needs a library that a minimal Debian lacks.
+check_playwright() {
+  step "Check that Playwright starts"
+  logged "$PYTHON" -m playwright --version && return
+  if may_use_apt; then
+    apt_update
+    apt_install libatomic1
+    logged "$PYTHON" -m playwright --version && return
+  fi
+  fail "Playwright does not start. On Debian and Ubuntu: sudo apt-get install libatomic1"
 }
 
 get_chromium() {
@@ -341,6 +358,7 @@ set_up() {
   rm -f "$STAMP"
   make_environment
   link_servers
+  check_playwright
   get_chromium
   printf '%s\n' "$(current_key)" "$CHROMIUM" >"$STAMP.new" && mv "$STAMP.new" "$STAMP"
   say "Ready. Chromium: $CHROMIUM"
@@ -369,7 +387,8 @@ case ${1-} in
     get_uv && printf '%s\n' "$UV"
     ;;
   doctor)
-    if [ ! -e "$INSTALLING" ] && "$PYTHON" -c 'import playwright, psutil, rich, yaml' 2>/dev/null; then
+    if [ ! -e "$INSTALLING" ] &&
+      "$PYTHON" -c 'import playwright, psutil, rich, yaml' 2>/dev/null; then
       exec "$PYTHON" scripts/doctor.py
     fi
     report_without_environment
