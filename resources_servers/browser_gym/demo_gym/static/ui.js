@@ -54,7 +54,7 @@ export function renderTopbar(app, brand) {
   document.body.prepend(bar);
 }
 
-/** Show a short message at the bottom until the next one or the next click. */
+/** Show a short message in the top bar until the next one or the next click. */
 export function toast(text) {
   document.querySelector(".toast")?.remove();
   const message = el("div", { class: "toast", role: "status" }, text);
