@@ -192,7 +192,7 @@ def check_fonts() -> Finding:
 
 
 def check_port(port: int, user: str) -> Finding:
-    """Whether a fixed port is free on the loopback interface."""
+    """Whether the usual port of a server is free on the loopback interface."""
     name = f"Port {port}"
     with socket.socket() as probe:
         # As servers do, so that one that ended a moment ago does not count.
@@ -200,8 +200,8 @@ def check_port(port: int, user: str) -> Finding:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            advice = "stop what listens there, unless that is your own running stack"
-            return Finding(name, WARNING, f"in use; wanted by {user}", advice)
+            advice = "fine if that is your own stack; the demo takes other ports by itself"
+            return Finding(name, WARNING, f"in use; the usual one of {user}", advice)
     return Finding(name, OK, f"free, for {user}")
 
 

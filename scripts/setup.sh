@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Makes all this project needs: uv, Python 3.13, the packages of requirements.lock, links for
-# NeMo Gym's servers, and a Chromium. Nothing outside the clone changes, but for a Python or a
-# Chromium where the machine has none.
+# NeMo Gym's servers, a Chromium. Outside the clone only what the machine lacks is installed.
 #
 #   scripts/setup.sh          make or repair everything; prints nothing when nothing is to do
 #   scripts/setup.sh doctor   show what is there; changes nothing

@@ -1,5 +1,7 @@
 """The set-up: quiet when nothing is to do, whole, and explained by the doctor."""
 
+import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -146,23 +148,76 @@ def test_the_doctor_works_before_any_set_up_and_changes_nothing(bare_clone):
     assert sorted(bare_clone.rglob("*")) == before
 
 
-def test_a_failed_set_up_shows_its_log_and_starts_over_next_time(bare_clone, tmp_path):
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    uv = tools / "uv"
+@pytest.fixture
+def tools(tmp_path):
+    """A folder for PATH: Python, a uv that cannot install anything, and what the script calls."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    uv = folder / "uv"
     uv.write_text(
         "#!/bin/sh\n"
-        'case "$1" in --version) echo "uv 99.0.0" ;;\n'
-        'venv) for last; do :; done; mkdir -p "$last/bin" "$last/lib/python3.13/site-packages" ;;\n'
-        '*) echo "no such package: unobtainium" >&2; exit 1 ;; esac\n'
+        'case "$1" in\n'
+        '--version) echo "uv 99.0.0" ;;\n'
+        "venv)\n"
+        "  for folder; do :; done\n"
+        '  mkdir -p "$folder/bin" "$folder/lib/python3.13/site-packages" ;;\n'
+        '*) echo "no such package: unobtainium" >&2; exit 1 ;;\n'
+        "esac\n"
     )
     uv.chmod(0o755)
-    (tools / "python3.13").symlink_to(sys.executable)
-    path = f"{tools}:{os.environ['PATH']}"
+    (folder / "python3.13").symlink_to(sys.executable)
+    posix = "sh bash cat cksum dirname env ln mkdir mv rm sed sleep tail touch"
+    for name in posix.split():
+        found = shutil.which(name)
+        assert found, name
+        (folder / name).symlink_to(found)
+    return folder
+
+
+def test_a_failed_set_up_shows_its_log_and_starts_over_next_time(bare_clone, tools):
     for _ in range(2):
-        result = run("bash", bare_clone / "scripts" / "setup.sh", PATH=path)
+        result = run("bash", bare_clone / "scripts" / "setup.sh", PATH=str(tools))
         assert result.returncode == 1
         assert "Make .venv" in result.stderr
         assert "FAILED: the packages could not be installed." in result.stderr
         assert "| no such package: unobtainium" in result.stderr
     assert not (bare_clone / ".setup" / "done").exists()
+
+
+@pytest.mark.parametrize("lock", ["flock", "process id"])
+def test_a_set_up_waits_for_another_one(bare_clone, tools, lock):
+    state = bare_clone / ".setup"
+    state.mkdir()
+    with contextlib.ExitStack() as held:
+        if lock == "flock":
+            found = shutil.which("flock") or pytest.skip("this system has no flock command")
+            (tools / "flock").symlink_to(found)
+            file = held.enter_context((state / "lock").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        else:
+            (state / "lock.pid").write_text(str(os.getpid()))
+            held.callback((state / "lock.pid").unlink)
+        waiting = subprocess.Popen(
+            ["bash", bare_clone / "scripts" / "setup.sh"],
+            env=os.environ | {"PATH": str(tools)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert waiting.stderr
+        assert "Another set-up" in waiting.stderr.readline()
+        assert not (bare_clone / ".venv").exists()
+    _, rest = waiting.communicate(timeout=60)
+    assert "Make .venv" in rest
+    assert sorted(path.name for path in state.glob("lock*")) in ([], ["lock"])
+
+
+def test_a_lock_that_a_dead_set_up_left_is_taken_over(bare_clone, tools):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    state = bare_clone / ".setup"
+    state.mkdir()
+    (state / "lock.pid").write_text(str(dead.pid))
+    result = run("bash", bare_clone / "scripts" / "setup.sh", PATH=str(tools))
+    assert "Make .venv" in result.stderr
+    assert "Another set-up" not in result.stderr
+    assert not list(state.glob("lock*"))
