@@ -1,5 +1,6 @@
 """Fixtures shared by every test folder: a Chromium pool, a web site and the resources server."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -22,15 +23,19 @@ def site() -> Iterator[str]:
         yield url
 
 
-@asynccontextmanager
-async def running_server(**config: Any) -> AsyncIterator[FastAPI]:
-    """Start a resources server in this process."""
+def build_server(**config: Any) -> FastAPI:
+    """Build a resources server's app."""
     base = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py", "name": "browser_gym"}
     settings = BrowserGymConfig.model_validate({**base, "domain": "agent", **config})
     server = BrowserGymServer(config=settings, server_client=MagicMock(spec=ServerClient))
-    app = server.setup_webserver()
-    async with app.router.lifespan_context(app):
-        yield app
+    return server.setup_webserver()
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30) -> None:
+    """Wait until `check` says yes; for what another process or server does, which has no event."""
+    async with asyncio.timeout(timeout_s):
+        while not await check():
+            await asyncio.sleep(0.02)
 
 
 class Client:
@@ -56,6 +61,10 @@ class Client:
         """Run a batch."""
         return await self.post("/step", {"env_id": env_id, "actions": list(actions), **fields})
 
+    async def sessions(self) -> int:
+        """Return how many sessions are open."""
+        return (await self.http.get("/health")).json()["sessions"]
+
     async def storage(self, env_id: str) -> dict[str, Any]:
         """Return the answer of `/dump_local_storage`."""
         return await self.post("/dump_local_storage", {"env_id": env_id})
@@ -65,7 +74,8 @@ class Client:
 async def running_client(**config: Any) -> AsyncIterator[Client]:
     """Start a resources server and a client for it."""
     async with AsyncExitStack() as stack:
-        app = await stack.enter_async_context(running_server(**config))
+        app = build_server(**config)
+        await stack.enter_async_context(app.router.lifespan_context(app))
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         http = await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://gym", timeout=120)

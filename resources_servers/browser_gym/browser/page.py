@@ -122,11 +122,10 @@ class PageDriver:
         settled_at = time.monotonic()
         tab = self._tabs.active
         image, tabs = await asyncio.gather(self._capture(tab), self._tabs.describe())
-        active = next((t for t in tabs if t["active"]), tabs[0])
         return Observation(
             image=image,
-            url=active["url"],
-            title=active["title"],
+            url=tab.page.url,
+            title=next((t["title"] for t in tabs if t["tab_id"] == tab.tab_id), ""),
             tabs=tabs,
             events=self._tabs.take_events(),
             settled=settled,
@@ -177,7 +176,7 @@ class PageDriver:
         except (ActionError, UnknownKeyError, UrlNotAllowed, LookupError) as reason:
             error = f"{action.type}: {reason}"
         except Error as reason:
-            if self._tabs.active.crashed:
+            if any(tab.crashed for tab in self._tabs.all):
                 error = f"{action.type}: the page crashed and is loaded again"
             else:
                 error = f"{action.type}: {_first_line(reason)}"

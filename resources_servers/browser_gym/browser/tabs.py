@@ -78,9 +78,13 @@ class Tabs:
 
     @property
     def active(self) -> Tab:
-        """The tab that actions go to and screenshots show."""
+        """The tab that actions go to and screenshots show.
+
+        Raises:
+            Error: every tab is closed; `arrived` opens a new one if the browser still can.
+        """
         if self._active is None:
-            raise RuntimeError("the session has no tab")
+            raise Error("every tab is closed")
         return self._active
 
     @property

@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import os
-import signal
 from typing import Any
 
 import httpx
 import psutil
 import pytest
 
-from conftest import Client, ClientFactory
+from conftest import Client, ClientFactory, build_server, eventually, running_client
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 
@@ -140,8 +138,12 @@ async def test_download_is_reported(client: Client, site: str) -> None:
     env_id = await links(client, site)
     answer = await client.step(env_id, click(60, 220), {"type": "wait", "ms": 0})
     events = answer["events"]
-    while not events:
-        events = (await client.step(env_id, {"type": "screenshot"}))["events"]
+
+    async def reported() -> bool:
+        events.extend((await client.step(env_id, {"type": "screenshot"}))["events"])
+        return bool(events)
+
+    await eventually(reported)
     assert events[0]["type"] == "download"
     assert (events[0]["filename"], events[0]["bytes"]) == ("report.csv", 8)
 
@@ -195,9 +197,14 @@ async def test_crashed_page_is_loaded_again_with_its_storage(client: Client, sit
     ]
     for process in renderers:
         process.kill()
-    answer = await client.step(env_id, {"type": "screenshot"})
-    while not answer["events"]:
-        answer = await client.step(env_id, {"type": "screenshot"})
+    answers = []
+
+    async def reported() -> bool:
+        answers.append(await client.step(env_id, {"type": "screenshot"}))
+        return bool(answers[-1]["events"])
+
+    await eventually(reported)
+    answer = answers[-1]
     assert answer["events"][0]["type"] == "crash"
     assert (answer["title"], answer["tabs"][0]["tab_id"]) == ("Second", "tab-1")
     assert await storage(client, env_id) == {"page": "links", "second": "visited"}
@@ -260,7 +267,7 @@ async def test_session_cookie_names_the_session(client: Client, site: str) -> No
         ({}, "start_url"),
         ({"start_url": "ftp://host/"}, "only http and https"),
         ({"start_url": "http://h/", "verifier_metadata": {}}, "verifier"),
-        ({"start_url": "http://h/", "verifier_metadata": {"verifier": "magic"}}, "magic"),
+        ({"verifier_metadata": {"start_url": "http://h/", "verifier": "magic"}}, "magic"),
     ],
 )
 async def test_bad_seed_is_named(client: Client, body: dict[str, Any], words: str) -> None:
@@ -272,7 +279,7 @@ async def test_bad_seed_is_named(client: Client, body: dict[str, Any], words: st
 async def test_dead_start_page_is_the_environments_fault(client: Client) -> None:
     answer = await client.post("/seed_session", {"start_url": "http://127.0.0.1:9/"}, status=503)
     assert answer["failure_kind"] == "provider_unavailable"
-    assert (await client.http.get("/health")).json()["sessions"] == 0
+    assert await client.sessions() == 0
 
 
 async def test_full_pool_says_so(new_client: ClientFactory, site: str) -> None:
@@ -292,8 +299,7 @@ async def test_full_pool_says_so(new_client: ClientFactory, site: str) -> None:
 async def test_idle_session_expires(new_client: ClientFactory, site: str) -> None:
     client = await new_client(session_idle_timeout_s=0.4)
     env_id = await links(client, site)
-    while (await client.http.get("/health")).json()["sessions"]:
-        await asyncio.sleep(0.05)
+    await eventually(lambda: _has_sessions(client, 0))
     body = {"env_id": env_id, "action": {"type": "screenshot"}}
     answer = await client.post("/step", body, status=410)
     assert answer["failure_kind"] == "session_expired"
@@ -302,23 +308,28 @@ async def test_idle_session_expires(new_client: ClientFactory, site: str) -> Non
 async def test_dead_chromium_is_a_lost_session_and_is_replaced(
     new_client: ClientFactory, site: str
 ) -> None:
-    client = await new_client(browser_processes=1)
     before = set(psutil.Process().children(recursive=True))
+    client = await new_client(browser_processes=1)
     env_id = await links(client, site)
-    browsers = [
-        process
-        for process in before
-        if "headless" in process.name() and "--type=" not in " ".join(process.cmdline())
-    ]
-    for process in browsers:
-        if process.is_running():
-            os.kill(process.pid, signal.SIGKILL)
+    started = set(psutil.Process().children(recursive=True)) - before
+    for process in started:
+        if "--remote-debugging-pipe" in process.cmdline() and not _is_child(process):
+            process.kill()
     body = {"env_id": env_id, "action": {"type": "screenshot"}}
     answer = await client.post("/step", body, status=410)
     assert answer["failure_kind"] == "session_lost"
     assert await links(client, site)
     health = (await client.http.get("/health")).json()
     assert (health["status"], health["sessions"], health["restarts"]) == ("ok", 1, 1)
+
+
+async def _has_sessions(client: Client, count: int) -> bool:
+    return await client.sessions() == count
+
+
+def _is_child(process: psutil.Process) -> bool:
+    """Whether it is one of Chromium's helpers, not the browser process itself."""
+    return any(argument.startswith("--type=") for argument in process.cmdline())
 
 
 async def test_caller_who_leaves_during_seed_leaves_nothing(
@@ -329,13 +340,11 @@ async def test_caller_who_leaves_during_seed_leaves_nothing(
         request = asyncio.create_task(
             client.http.post("/seed_session", json={"start_url": f"{site}/slow-page/200"})
         )
-        while not (await client.http.get("/health")).json()["sessions"]:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: _has_sessions(client, 1))
         request.cancel()
         with pytest.raises(asyncio.CancelledError):
             await request
-        while (await client.http.get("/health")).json()["sessions"]:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: _has_sessions(client, 0))
     assert await links(client, site)
 
 
@@ -357,8 +366,6 @@ async def test_caller_who_leaves_during_a_step_does_not_stop_it(client: Client, 
 
 
 async def test_shutdown_leaves_no_process(site: str) -> None:
-    from conftest import running_client  # noqa: PLC0415
-
     before = {p.pid for p in psutil.Process().children(recursive=True)}
     async with running_client(browser_processes=2) as client:
         await asyncio.gather(*(links(client, site) for _ in range(3)))
@@ -368,8 +375,5 @@ async def test_shutdown_leaves_no_process(site: str) -> None:
 
 
 async def test_more_than_one_worker_is_refused() -> None:
-    from conftest import running_server  # noqa: PLC0415
-
     with pytest.raises(ValueError, match="num_workers is 2"):
-        async with running_server(num_workers=2):
-            pass
+        build_server(num_workers=2)
