@@ -24,9 +24,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-OUTPUT = ROOT / "results" / "demo"
-LOG = OUTPUT / "demo.log"
 BIN = Path(sys.executable).parent
+LOG_NAME = "demo.log"
 AGENT = "browser_openai_agent"
 MARK = "BROWSER_GYM_DEMO_RUN"
 # Ray gives its own start 30 s, which a busy machine can miss; a second try finds warm caches.
@@ -87,12 +86,7 @@ class Processes:
                 process.wait()
 
     def clean_up(self) -> None:
-        """End all that was started, and whatever else carries the mark; remove Ray's folder.
-
-        A second Ctrl-C must not leave half of it running, so it is ignored from here on.
-        """
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        """End all that was started, and whatever else carries the mark; remove Ray's folder."""
         for process in reversed(self._started):
             self.stop(process)
         left = self._marked()
@@ -127,8 +121,14 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def start_stack(processes: Processes, head_port: int, gym_port: int, timeout_s: float) -> Any:
-    """Start the servers and wait until all are ready."""
+def start_stack(
+    processes: Processes, output: Path, head_port: int, gym_port: int, timeout_s: float
+) -> subprocess.Popen[bytes]:
+    """Start the servers and wait until all are ready.
+
+    Raises:
+        DemoError: they did not start in time.
+    """
     command = [
         str(BIN / "gym"),
         "env",
@@ -138,7 +138,7 @@ def start_stack(processes: Processes, head_port: int, gym_port: int, timeout_s: 
         f"++head_server.port={head_port}",
         "++head_server.host=127.0.0.1",
         f"++demo_gym_port={gym_port}",
-        f"++{AGENT}.responses_api_agents.browser_agent.artifact_dir={_relative(OUTPUT)}/artifacts",
+        f"++{AGENT}.responses_api_agents.browser_agent.artifact_dir={output}/artifacts",
     ]
     started = time.monotonic()
     for tries_left in reversed(range(START_TRIES)):
@@ -178,6 +178,16 @@ def run_to_end(processes: Processes, what: str, *command: str) -> None:
             processes.stop(process)
     if process.returncode:
         raise DemoError(f"{what}: exit code {process.returncode}")
+
+
+def eval_command(tasks: Path, rows: Path, repeats: int, head_port: int) -> list[str]:
+    """Return the command that collects the rollouts."""
+    return [
+        *(str(BIN / "gym"), "eval", "run", "--no-serve", "--agent", AGENT),
+        *("--input", _relative(tasks), "--output", _relative(rows)),
+        *("--num-repeats", str(repeats), "--concurrency", "4"),
+        *(f"++head_server.port={head_port}", "++head_server.host=127.0.0.1"),
+    ]
 
 
 def run_rollouts(
@@ -259,19 +269,20 @@ def _why(row: dict[str, Any]) -> str:
 
 
 def _relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the demo."""
-    shutil.rmtree(OUTPUT, ignore_errors=True)
-    OUTPUT.mkdir(parents=True)
-    tasks, rows_path = OUTPUT / "tasks.jsonl", OUTPUT / "rollouts.jsonl"
+    output: Path = arguments.output
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    tasks, rows_path = output / "tasks.jsonl", output / "rollouts.jsonl"
     head_port, gym_port = free_port(), free_port()
-    with LOG.open("wb") as log:
+    with (output / LOG_NAME).open("wb") as log:
         processes = Processes(log)
         try:
-            stack = start_stack(processes, head_port, gym_port, arguments.start_timeout)
+            stack = start_stack(processes, output, head_port, gym_port, arguments.start_timeout)
             run_to_end(
                 processes,
                 "fetching the tasks from the demo gym",
@@ -281,31 +292,23 @@ def run(arguments: argparse.Namespace) -> None:
             )
             count = _count_lines(tasks)
             console.print(f"{count} tasks x {arguments.repeats} repeats")
-            gym = str(BIN / "gym")
-            head = (f"++head_server.port={head_port}", "++head_server.host=127.0.0.1")
-            run_rollouts(
-                processes,
-                stack,
-                [
-                    *(gym, "eval", "run", "--no-serve", "--agent", AGENT),
-                    *("--input", _relative(tasks), "--output", _relative(rows_path)),
-                    *("--num-repeats", str(arguments.repeats), "--concurrency", "4", *head),
-                ],
-                count * arguments.repeats,
-                rows_path,
-            )
-            inputs = OUTPUT / "rollouts_materialized_inputs.jsonl"
+            command = eval_command(tasks, rows_path, arguments.repeats, head_port)
+            run_rollouts(processes, stack, command, count * arguments.repeats, rows_path)
+            inputs = output / "rollouts_materialized_inputs.jsonl"
             run_to_end(
                 processes,
                 "profiling the rollouts",
-                *(gym, "eval", "profile", "--inputs", _relative(inputs)),
+                *(str(BIN / "gym"), "eval", "profile", "--inputs", _relative(inputs)),
                 *("--rollouts", _relative(rows_path)),
             )
         finally:
+            # A second Ctrl-C must not leave half of it running.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
             console.print("stopping the servers")
             processes.clean_up()
     show(read_rows(rows_path))
-    console.print(f"rollouts, profile and screenshots are in {_relative(OUTPUT)}/")
+    console.print(f"rollouts, profile and screenshots are in {_relative(output)}/")
 
 
 def _interrupted(number: int, _: Any) -> None:
@@ -318,6 +321,9 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=0, help="how many tasks; 0 for all")
     parser.add_argument("--repeats", type=int, default=2, help="rollouts per task (default 2)")
     parser.add_argument(
+        "--output", type=Path, default=ROOT / "results" / "demo", help="folder; emptied first"
+    )
+    parser.add_argument(
         "--start-timeout", type=float, default=300, help="seconds to wait for the servers"
     )
     arguments = parser.parse_args()
@@ -328,8 +334,9 @@ def main() -> int:
         run(arguments)
     except DemoError as error:
         console.print(f"[red]The demo failed:[/red] {error}")
-        console.print(f"The last lines of {_relative(LOG)}:")
-        lines = LOG.read_text(errors="replace").splitlines()[-25:]
+        log = arguments.output / LOG_NAME
+        console.print(f"The last lines of {_relative(log)}:")
+        lines = log.read_text(errors="replace").splitlines()[-25:]
         console.print("\n".join(lines), markup=False, highlight=False)
         return 1
     except KeyboardInterrupt:
