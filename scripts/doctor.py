@@ -44,7 +44,7 @@ SHARED_MEMORY_WANTED_GIB = 1
 PORTS = {11000: "NeMo Gym's head server", 8777: "the demo gym"}
 # Environment variables and the env.yaml keys that serve instead, by provider.
 KEYS = {
-    "OpenAI": ("OPENAI_API_KEY", ("policy_api_key", "cua_openai_api_key")),
+    "OpenAI": ("OPENAI_API_KEY", ("cua_openai_api_key",)),
     "Anthropic": ("ANTHROPIC_API_KEY", ("cua_anthropic_api_key",)),
     "Gemini": ("GEMINI_API_KEY", ("cua_gemini_api_key",)),
 }

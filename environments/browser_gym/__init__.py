@@ -1,0 +1,1 @@
+"""NeMo Gym catalogue entry of the browser environment."""
