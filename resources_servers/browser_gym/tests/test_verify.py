@@ -1,0 +1,149 @@
+"""`/verify` and `/aggregate_metrics` over HTTP: what is graded, and what is masked."""
+
+import time
+from typing import Any
+
+import pytest
+
+from conftest import Client
+from resources_servers.browser_gym.demo_gym.server import running as demo_gym
+
+SECOND_SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
+
+
+def task(site: str, *assertions: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {
+        "task_id": "T-1",
+        "start_url": f"{site}/links.html",
+        "viewport": {"width": 1280, "height": 720},
+        "verifier": "local_storage",
+        "assertions": list(assertions),
+        **fields,
+    }
+
+
+def response(text: str = "") -> dict[str, Any]:
+    part = {"type": "output_text", "text": text, "annotations": []}
+    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
+    return {
+        "id": "r",
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": "m",
+        "output": [message | {"content": [part]}],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+
+
+async def verify(client: Client, metadata: dict[str, Any], env_id: str, **fields: Any) -> Any:
+    body = {
+        "responses_create_params": {"input": "Do it."},
+        "response": response(),
+        "verifier_metadata": metadata,
+        "env_id": env_id,
+        **fields,
+    }
+    return await client.post("/verify", body)
+
+
+async def seeded(client: Client, metadata: dict[str, Any]) -> str:
+    answer = await client.post("/seed_session", {"verifier_metadata": metadata})
+    client.opened.append(answer["env_id"])
+    return answer["env_id"]
+
+
+async def test_reward_and_partial_credit(client: Client, site: str) -> None:
+    metadata = task(site, SECOND_SEEN, {"title": "page", "query": "page", "equals": "links"})
+    env_id = await seeded(client, metadata)
+    row = await verify(client, metadata, env_id)
+    assert (row["reward"], row["partial_credit"], row["mask_sample"]) == (0, 0.5, False)
+    assert [a["result"] for a in row["verification_result"]["assertions"]] == ["fail", "pass"]
+
+
+async def test_verify_ends_the_session(client: Client, site: str) -> None:
+    metadata = task(site, SECOND_SEEN)
+    env_id = await seeded(client, metadata)
+    await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
+    row = await verify(client, metadata, env_id)
+    assert (row["reward"], row["final_url"]) == (1, f"{site}/second.html")
+    assert await client.sessions() == 0
+    again = await verify(client, metadata, env_id)
+    assert (again["mask_sample"], again["failure_kind"]) == (True, "session_lost")
+
+
+@pytest.mark.parametrize("leave", ["about:blank", "other host", "error page"])
+async def test_start_origin_is_graded_wherever_the_page_ended(
+    client: Client, site: str, leave: str
+) -> None:
+    unchanged = {"title": "the rest", "only_changed": ["/second"]}
+    metadata = task(site, SECOND_SEEN, unchanged)
+    env_id = await seeded(client, metadata)
+    await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
+    urls = {
+        "other host": f"{site.replace('127.0.0.1', 'localhost')}/recorder.html",
+        "error page": "http://127.0.0.1:9/",
+    }
+    await client.step(env_id, {"type": "navigate", "url": urls.get(leave, leave)})
+    assert (await verify(client, metadata, env_id))["reward"] == 1
+
+
+async def test_apps_that_save_on_leaving_have_saved(client: Client, site: str) -> None:
+    saved = {"title": "late", "query": "late", "equals": "saved on leaving"}
+    metadata = task(site, saved)
+    env_id = await seeded(client, metadata)
+    await client.step(env_id, {"type": "click", "x": 60, "y": 580})
+    assert "late" not in (await client.storage(env_id))["local_storage_dump"]
+    assert (await verify(client, metadata, env_id))["reward"] == 1
+
+
+async def test_answer_is_graded(client: Client, site: str) -> None:
+    metadata = task(site, {"title": "answer", "answer_contains": ["42"]})
+    env_id = await seeded(client, metadata)
+    row = await verify(client, metadata, env_id, final_answer="It is 42.")
+    assert row["reward"] == 1
+    env_id = await seeded(client, metadata)
+    row = await verify(client, metadata, env_id, final_answer="It is 421.")
+    assert row["reward"] == 0
+
+
+async def test_gym_api_is_asked(client: Client) -> None:
+    async with demo_gym() as gym:
+        metadata = {
+            "task_id": "BRD-07",
+            "gym_url": gym,
+            "start_url": f"{gym}/board/",
+            "viewport": {"width": 1280, "height": 720},
+        }
+        env_id = await seeded(client, metadata)
+        row = await verify(client, metadata, env_id, final_answer="Dark mode for reports")
+    assert (row["reward"], row["mask_sample"]) == (1, False)
+    assert {a["category"] for a in row["verification_result"]["assertions"]} == {
+        "answer",
+        "no other change",
+    }
+
+
+async def test_gym_that_cannot_answer_is_masked(client: Client, site: str) -> None:
+    metadata = task(site, verifier="gym_api", gym_url="http://127.0.0.1:9")
+    env_id = await seeded(client, metadata)
+    row = await verify(client, metadata, env_id)
+    assert (row["reward"], row["mask_sample"]) == (0, True)
+    assert row["failure_kind"] == "transport_unreachable"
+    assert row["instance_config"] == {"mask_sample": True}
+    assert await client.sessions() == 0
+
+
+async def test_metrics_by_category_leave_masked_rows_out(client: Client) -> None:
+    base = {"responses_create_params": {"input": "x"}, "response": response()}
+    rows = [
+        {**base, "_ng_task_index": i, "_ng_rollout_index": 0, "category": c, "reward": r} | extra
+        for i, (c, r, extra) in enumerate(
+            [("drag", 1, {}), ("drag", 0, {}), ("keys", 1, {}), ("keys", 0, {"mask_sample": True})]
+        )
+    ]
+    metrics = await client.post("/aggregate_metrics", {"verify_responses": rows})
+    assert metrics["agent_metrics"]["category/drag"] == 0.5
+    assert metrics["agent_metrics"]["category/keys"] == 1
+    assert metrics["agent_metrics"]["mean/reward"] == pytest.approx(2 / 3)
