@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from resources_servers.browser_gym.actions import Action
+from resources_servers.browser_gym.task_row import MAX_VIEWPORT_PX, MIN_VIEWPORT_PX
 
-MIN_VIEWPORT_PX, MAX_VIEWPORT_PX = 100, 4096
 MAX_BATCH = 100
 
 

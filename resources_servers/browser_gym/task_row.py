@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
+MIN_VIEWPORT_PX, MAX_VIEWPORT_PX = 100, 4096
 DEFAULT_VIEWPORT = {"width": 1280, "height": 720}
 
 
@@ -25,7 +26,7 @@ def _check_web_address(address: str) -> str:
 
 
 WebAddress = Annotated[str, AfterValidator(_check_web_address)]
-Pixels = Annotated[int, Field(strict=True, ge=1, le=8192)]
+Pixels = Annotated[int, Field(strict=True, ge=MIN_VIEWPORT_PX, le=MAX_VIEWPORT_PX)]
 
 
 class _Row(BaseModel):
