@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 
-import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
@@ -325,7 +324,7 @@ async def test_a_refused_connection_is_unreachable():
     await client.aclose()
 
     assert raised.value.failure_kind == "transport_unreachable"
-    assert url in raised.value.reason
+    assert url in str(raised.value)
 
 
 async def test_a_dropped_connection_is_tried_again():
@@ -374,7 +373,7 @@ async def test_a_fault_is_an_error_and_not_tried_again(
         await ask(gym.url, verifiers)
 
     assert raised.value.failure_kind == "verifier_error"
-    assert len(raised.value.reason) < 600
+    assert len(str(raised.value)) < 600
     assert gym.count(ACTUAL) == 1
 
 
@@ -507,28 +506,19 @@ async def test_a_task_list_that_hangs_is_left(
 # Connections
 
 
-async def test_a_client_that_was_passed_in_stays_open(gym: FakeGym):
-    gym.set(ACTUAL, answer(VERDICT))
-    async with httpx.AsyncClient() as http:
-        verifiers = Verifiers(http=http)
-        await ask(gym.url, verifiers)
-        await verifiers.aclose()
-        assert not http.is_closed
-
-
-async def test_closing_closes_the_own_client_and_closing_twice_is_harmless(gym: FakeGym):
+async def test_closing_closes_the_connections_and_closing_twice_is_harmless(gym: FakeGym):
     gym.set(ACTUAL, answer(VERDICT))
     client = GymClient()
     verifier = GymApiVerifier(gym.url, "T-1", client, CategoryLookup(client))
     await client.aclose()
     await verifier.verify(evidence())
-    own = client._own_http
-    assert own is not None
+    http = client._opened_http
+    assert http is not None
 
     await client.aclose()
     await client.aclose()
 
-    assert own.is_closed
+    assert http.is_closed
 
 
 async def test_a_proxy_in_the_environment_is_not_used_for_loopback(

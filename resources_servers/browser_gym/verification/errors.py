@@ -9,12 +9,10 @@ class VerifierError(Exception):
     """Grading could not be done, so there is no reward: the rollout is masked, never scored 0.
 
     Attributes:
-        reason: What went wrong, in words a person can act on.
         failure_kind: A kind of NeMo Gym's failure vocabulary: `verifier_error`,
-            `transport_timeout` or `transport_unreachable`.
+            `transport_timeout`, `transport_unreachable` or `transport_peer_drop`.
     """
 
     def __init__(self, reason: str, failure_kind: str = "verifier_error") -> None:
         super().__init__(reason)
-        self.reason = reason
         self.failure_kind = failure_kind

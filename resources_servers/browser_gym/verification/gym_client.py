@@ -44,23 +44,16 @@ class GymClient:
         timeout_s: Bound of one call with all its retries.
         max_attempts: How often a request is sent at most, when the gym answers 429, 502, 503 or
             504 or the connection fails.
-        http: A client to use instead of an own one; it stays open when this one is closed.
     """
 
-    def __init__(
-        self,
-        timeout_s: float = 300.0,
-        max_attempts: int = 4,
-        http: httpx.AsyncClient | None = None,
-    ) -> None:
+    def __init__(self, timeout_s: float = 300.0, max_attempts: int = 4) -> None:
         self._timeout_s = timeout_s
         self._max_attempts = max_attempts
-        self._shared_http = http
-        self._own_http: httpx.AsyncClient | None = None
+        self._opened_http: httpx.AsyncClient | None = None
 
     async def aclose(self) -> None:
         """Closes the connections; harmless when there are none."""
-        http, self._own_http = self._own_http, None
+        http, self._opened_http = self._opened_http, None
         if http is not None:
             await http.aclose()
 
@@ -123,7 +116,7 @@ class GymClient:
         return assertions
 
     async def _request(self, method: str, url: str, **content: Any) -> httpx.Response:
-        """Sends a request, again if the fault is transient; the answer is below 400 or is 405."""
+        """Sends a request, again if the fault is transient; the answer is a success or a 405."""
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(_Transient),
             stop=stop_after_attempt(self._max_attempts),
@@ -164,16 +157,14 @@ class GymClient:
         return response
 
     def _http(self) -> httpx.AsyncClient:
-        if self._shared_http is not None:
-            return self._shared_http
-        if self._own_http is None:
-            self._own_http = httpx.AsyncClient(
+        if self._opened_http is None:
+            self._opened_http = httpx.AsyncClient(
                 # The whole call is bounded by timeout_s; a gym that asks a model may think long.
                 timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
                 limits=httpx.Limits(max_connections=128, max_keepalive_connections=32),
                 mounts={f"all://{host}": None for host in _NEVER_PROXIED},
             )
-        return self._own_http
+        return self._opened_http
 
 
 def api_url(gym_url: str, call: str) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import httpx
-
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.contract import Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask
@@ -25,13 +23,10 @@ class Verifiers:
 
     Args:
         verify_timeout_s: How long asking a web gym for a verdict may take, retries included.
-        http: A client for web gyms to use instead of an own one; it is not closed here.
     """
 
-    def __init__(
-        self, verify_timeout_s: float = 300.0, http: httpx.AsyncClient | None = None
-    ) -> None:
-        self._gym_client = GymClient(timeout_s=verify_timeout_s, http=http)
+    def __init__(self, verify_timeout_s: float = 300.0) -> None:
+        self._gym_client = GymClient(timeout_s=verify_timeout_s)
         gym = {"client": self._gym_client, "categories": CategoryLookup(self._gym_client)}
         self._by_name: dict[str, Callable[[VerifierMetadata], Verifier]] = {
             "local_storage": LocalStorageVerifier.for_task,
