@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+
+from tests.simulators.http_server import serve
 
 Reply = Response | Callable[[Request], Awaitable[Response]]
 
@@ -78,24 +79,8 @@ def running_fake_gym() -> Iterator[FakeGym]:
     """Serves a gym from a thread, so that blocking callers can talk to it too."""
     gym = FakeGym()
     route = Route("/api/v1/{call}", gym.handle, methods=["GET", "POST"])
-    with serving(Starlette(routes=[route])) as gym.url:
+    with serve(Starlette(routes=[route])) as gym.url:
         yield gym
-
-
-@contextmanager
-def serving(app: Starlette) -> Iterator[str]:
-    """Serves an application from a thread; yields its address."""
-    config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    # The socket listens before the server does, so early requests wait rather than fail.
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @contextmanager

@@ -19,8 +19,10 @@ from resources_servers.browser_gym.tests.fake_gym import (
     hang,
     refusing_address,
     running_fake_gym,
-    serving,
 )
+from tests.simulators.http_server import serve
+
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -374,7 +376,7 @@ def test_a_split_that_makes_no_sense_is_a_usage_error(option: str, output: Path,
 
 
 def test_the_demo_gym_can_be_prepared(output: Path):
-    with serving(create_app()) as url:
+    with serve(create_app()) as url:
         assert prepare(url, output) == 0
         assert prepare(url, output.with_name("local.jsonl"), "--verifier", "local_storage") == 1
 
@@ -382,3 +384,8 @@ def test_the_demo_gym_can_be_prepared(output: Path):
     assert len(rows) >= 20
     assert len({row["verifier_metadata"]["category"] for row in rows}) >= 5
     assert all(row["verifier_metadata"]["start_url"].startswith(url) for row in rows)
+    # The files in the repository are made of today's tasks.
+    made = output.read_text().replace(url, "http://127.0.0.1:8777").splitlines()
+    assert (PROJECT / "data/demo_tasks.jsonl").read_text().splitlines() == made
+    example = PROJECT / "resources_servers/browser_gym/data/example.jsonl"
+    assert {*example.read_text().splitlines()} <= {*made}
