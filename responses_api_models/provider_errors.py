@@ -38,6 +38,16 @@ class ProviderError(Exception):
         self.headers = dict(headers or {})
 
 
+def responses_only(server: str) -> ProviderError:
+    """Return the refusal of `/v1/chat/completions`, which has no computer calls."""
+    return ProviderError(
+        501,
+        f"{server} serves /v1/responses only.",
+        kind="invalid_request_error",
+        code="not_implemented",
+    )
+
+
 async def _respond(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ProviderError)
     body = {"error": {"message": error.message, "type": error.kind, "code": error.code}}

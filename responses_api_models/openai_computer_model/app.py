@@ -31,11 +31,15 @@ from responses_api_models.openai_computer_model.translate import (
 from responses_api_models.provider_errors import (
     ProviderError,
     report_provider_errors,
+    responses_only,
 )
 
 logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
+# HTTP status of a reply with the status `failed`, by its error code; 400 for the others, which name
+# something wrong with the request.
+FAILED_STATUSES = {"server_error": 500, "rate_limit_exceeded": 429, "vector_store_timeout": 504}
 # What people leave in a settings file when they copy the example.
 PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "sk-...", "sk-your")
 
@@ -144,7 +148,8 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
         async with self._slot:
             reply = await self._post(request)
         try:
-            return NeMoGymResponse.model_validate(from_openai(reply.json()))
+            content = reply.json()
+            translated = NeMoGymResponse.model_validate(from_openai(content))
         except UnusableReply as error:
             raise _unusable(str(error)) from error
         except ValidationError as error:
@@ -153,6 +158,9 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
             raise _unusable(f"{where}: {first['msg']}") from error
         except ValueError as error:
             raise _unusable("the body is not JSON") from error
+        if translated.status == "failed":
+            raise _from_failed(content.get("error") or {})
+        return translated
 
     async def chat_completions(
         self, body: NeMoGymChatCompletionCreateParamsNonStreaming
@@ -162,12 +170,7 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
         Raises:
             ProviderError: Always, with status 501.
         """
-        raise ProviderError(
-            501,
-            "openai_computer_model serves /v1/responses only; openai_model has chat completions.",
-            kind="invalid_request_error",
-            code="not_implemented",
-        )
+        raise responses_only("openai_computer_model")
 
     async def _post(self, request: dict[str, Any]) -> httpx.Response:
         """Send one request through the SDK, which retries, and return the untouched reply."""
@@ -209,6 +212,17 @@ def _from_status(response: httpx.Response) -> ProviderError:
         kind=str(kind or "provider_error"),
         code=None if code is None else str(code),
         headers={} if retry_after is None else {"retry-after": retry_after},
+    )
+
+
+def _from_failed(error: dict[str, Any]) -> ProviderError:
+    """Build the caller's error from the `error` of a reply that came with HTTP 200 but failed."""
+    code = str(error.get("code") or "server_error")
+    return ProviderError(
+        FAILED_STATUSES.get(code, 400),
+        str(error.get("message") or "OpenAI's reply has the status 'failed'."),
+        kind="provider_error",
+        code=code,
     )
 
 

@@ -20,7 +20,11 @@ from pydantic import PrivateAttr
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from responses_api_models.provider_errors import ProviderError, report_provider_errors
+from responses_api_models.provider_errors import (
+    ProviderError,
+    report_provider_errors,
+    responses_only,
+)
 from responses_api_models.scripted_model.reply import build_reply
 from responses_api_models.scripted_model.script import (
     InvalidScript,
@@ -104,12 +108,7 @@ class ScriptedModel(SimpleResponsesAPIModel):
         Raises:
             ProviderError: Always, with status 501.
         """
-        raise ProviderError(
-            501,
-            "scripted_model serves /v1/responses only.",
-            kind="invalid_request_error",
-            code="not_implemented",
-        )
+        raise responses_only("scripted_model")
 
 
 def main() -> None:

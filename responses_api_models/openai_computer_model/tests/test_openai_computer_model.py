@@ -292,6 +292,19 @@ async def test_a_reply_that_fits_no_model_is_a_502() -> None:
                 assert expected in (await error(client, request(), 502))["message"]
 
 
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("server_error", 500), ("rate_limit_exceeded", 429), ("invalid_prompt", 400), ("new", 400)],
+)
+async def test_a_failed_reply_is_an_error(code: str, status: int) -> None:
+    failure = {"error": {"code": code, "message": "It broke."}}
+    policy = scripts.script(scripts.SimReply([], status="failed", extra=failure))
+    with OpenAISimulator(policy).serve() as base_url:
+        async with model(base_url) as client:
+            told = await error(client, request(), status)
+    assert (told["code"], told["message"]) == (code, "It broke.")
+
+
 async def test_chat_completions_are_not_served(simulator: OpenAISimulator) -> None:
     with simulator.serve() as base_url:
         async with model(base_url) as client:
