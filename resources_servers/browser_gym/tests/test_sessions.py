@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from conftest import Client, ClientFactory, build_server, eventually, running_client
+from resources_servers.browser_gym.browser import capture
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 
@@ -179,7 +180,10 @@ async def test_missing_font_does_not_hold_the_screenshot(client: Client, site: s
     assert seeded["screenshot"]
 
 
-async def test_busy_page_is_an_error_text(new_client: ClientFactory, site: str) -> None:
+async def test_busy_page_is_an_error_text(
+    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture, "SCREENSHOT_TIMEOUT_S", 1)
     client = await new_client(action_timeout_s=1, settle_max_ms=500)
     env_id = await links(client, site)
     await client.step(env_id, click(60, 340))
@@ -190,12 +194,8 @@ async def test_busy_page_is_an_error_text(new_client: ClientFactory, site: str) 
 async def test_crashed_page_is_loaded_again_with_its_storage(client: Client, site: str) -> None:
     env_id = await links(client, site)
     await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
-    renderers = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "--type=renderer" in process.cmdline()
-    ]
-    for process in renderers:
+    children = psutil.Process().children(recursive=True)
+    for process in [child for child in children if "--type=renderer" in _arguments(child)]:
         process.kill()
     answers = []
 
@@ -312,9 +312,9 @@ async def test_dead_chromium_is_a_lost_session_and_is_replaced(
     client = await new_client(browser_processes=1)
     env_id = await links(client, site)
     started = set(psutil.Process().children(recursive=True)) - before
-    for process in started:
-        if "--remote-debugging-pipe" in process.cmdline() and not _is_child(process):
-            process.kill()
+    # Found before the first is killed: its helpers end with it.
+    for process in [child for child in started if _is_browser(child)]:
+        process.kill()
     body = {"env_id": env_id, "action": {"type": "screenshot"}}
     answer = await client.post("/step", body, status=410)
     assert answer["failure_kind"] == "session_lost"
@@ -327,9 +327,19 @@ async def _has_sessions(client: Client, count: int) -> bool:
     return await client.sessions() == count
 
 
-def _is_child(process: psutil.Process) -> bool:
-    """Whether it is one of Chromium's helpers, not the browser process itself."""
-    return any(argument.startswith("--type=") for argument in process.cmdline())
+def _arguments(process: psutil.Process) -> list[str]:
+    """The command line; empty for a process that has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _is_browser(process: psutil.Process) -> bool:
+    """Whether it is a Chromium's main process, not one of its helpers."""
+    arguments = _arguments(process)
+    helper = any(argument.startswith("--type=") for argument in arguments)
+    return "--remote-debugging-pipe" in arguments and not helper
 
 
 async def test_caller_who_leaves_during_seed_leaves_nothing(
