@@ -22,6 +22,7 @@ from resources_servers.browser_gym.tests.fake_gym import (
 )
 from tests.simulators.http_server import serve
 
+
 @pytest.fixture
 def gym() -> Iterator[FakeGym]:
     with running_fake_gym() as running:
