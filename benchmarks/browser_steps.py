@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -18,23 +17,21 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from playwright.async_api import Browser, async_playwright
+from rich.console import Console
+from rich.table import Table
 
-from playwright.async_api import Browser, async_playwright  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-from resources_servers.browser_gym.actions import parse_action  # noqa: E402
-from resources_servers.browser_gym.browser.chromium import (  # noqa: E402
+from resources_servers.browser_gym.actions import parse_action
+from resources_servers.browser_gym.browser.chromium import (
     find_chromium,
     launch_args,
     running_as_root,
 )
-from resources_servers.browser_gym.browser.pool import LocalPool  # noqa: E402
-from resources_servers.browser_gym.demo_gym.server import running as demo_gym  # noqa: E402
-from resources_servers.browser_gym.sessions import Sessions, SessionSettings  # noqa: E402
+from resources_servers.browser_gym.browser.pool import LocalPool
+from resources_servers.browser_gym.demo_gym.server import running as demo_gym
+from resources_servers.browser_gym.sessions import Sessions, SessionSettings
 
+ROOT = Path(__file__).resolve().parents[1]
 WIDTH, HEIGHT = 1280, 720
 TEXT = "A text of sixty characters, as long as a form field's value."
 
@@ -143,7 +140,7 @@ async def run(rounds: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print a table and write `results/bench.json`."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
     medians = asyncio.run(run(arguments.rounds))
