@@ -26,17 +26,21 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 LOG_NAME = "demo.log"
+SOLUTIONS = ROOT / "resources_servers" / "browser_gym" / "demo_gym" / "solutions.json"
 AGENT = "browser_openai_agent"
 MARK = "BROWSER_GYM_DEMO_RUN"
 # Ray gives its own start 30 s, which a busy machine can miss; a second try finds warm caches.
 START_TRIES = 3
 STOP_TIMEOUT_S = 20
+CLEAN_UP_ROUNDS = 5
 
 console = Console()
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why and what to do."""
+    """The demo cannot go on; the message says why, `log_lines` what was logged last by then."""
+
+    log_lines: list[str]
 
 
 class Processes:
@@ -89,13 +93,17 @@ class Processes:
         """End all that was started, and whatever else carries the mark; remove Ray's folder."""
         for process in reversed(self._started):
             self.stop(process)
-        left = self._marked()
-        for process in left:
-            _signal(process, signal.SIGTERM)
-        _, stubborn = psutil.wait_procs(left, timeout=5)
-        for process in stubborn:
-            _signal(process, signal.SIGKILL)
-        psutil.wait_procs(stubborn, timeout=5)
+        # Until none is found: what ends may just have started another, as Ray does with its agents.
+        for _ in range(CLEAN_UP_ROUNDS):
+            left = self._marked()
+            if not left:
+                break
+            for process in left:
+                _signal(process, signal.SIGTERM)
+            _, stubborn = psutil.wait_procs(left, timeout=5)
+            for process in stubborn:
+                _signal(process, signal.SIGKILL)
+            psutil.wait_procs(stubborn, timeout=5)
         shutil.rmtree(self.ray_dir, ignore_errors=True)
 
     def _marked(self) -> list[psutil.Process]:
@@ -258,6 +266,23 @@ def show(rows: list[dict[str, Any]]) -> None:
         )
 
 
+def compare_with_scripts(rows: list[dict[str, Any]]) -> bool:
+    """Say which failures the scripts mean, and return whether all else was solved."""
+    solutions = json.loads(SOLUTIONS.read_text())
+    wrong_scripts = {task for task, one in solutions.items() if one.get("expected_reward") == 0}
+    task_of = [row["verifier_metadata"]["task_id"] for row in rows]
+    if on_purpose := [task for task in dict.fromkeys(task_of) if task in wrong_scripts]:
+        console.print(f"on purpose wrong: the scripts of {' and '.join(on_purpose)}")
+    unexpected = {
+        task: None
+        for task, row in zip(task_of, rows, strict=True)
+        if row["mask_sample"] or row["reward"] != (0 if task in wrong_scripts else 1)
+    }
+    if unexpected:
+        console.print(f"[red]not as the scripts mean:[/red] {', '.join(unexpected)}")
+    return not unexpected
+
+
 def _why(row: dict[str, Any]) -> str:
     if row["mask_sample"]:
         return f"{row['failure_kind']}: {row['failure_reason']}"
@@ -272,8 +297,8 @@ def _relative(path: Path) -> str:
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Run the demo."""
+def run(arguments: argparse.Namespace) -> bool:
+    """Run the demo and return whether all rollouts ended as their scripts mean."""
     output: Path = arguments.output
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
@@ -301,14 +326,22 @@ def run(arguments: argparse.Namespace) -> None:
                 *(str(BIN / "gym"), "eval", "profile", "--inputs", _relative(inputs)),
                 *("--rollouts", _relative(rows_path)),
             )
+        except DemoError as error:
+            error.log_lines = (output / LOG_NAME).read_text(errors="replace").splitlines()[-25:]
+            raise
         finally:
             # A second Ctrl-C must not leave half of it running.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-            console.print("stopping the servers")
-            processes.clean_up()
-    show(read_rows(rows_path))
+            try:
+                console.print("stopping the servers")
+            finally:  # the terminal may be gone
+                processes.clean_up()
+    rows = read_rows(rows_path)
+    show(rows)
+    as_meant = compare_with_scripts(rows)
     console.print(f"rollouts, profile and screenshots are in {_relative(output)}/")
+    return as_meant
 
 
 def _interrupted(number: int, _: Any) -> None:
@@ -318,32 +351,71 @@ def _interrupted(number: int, _: Any) -> None:
 def main() -> int:
     """Run the demo and return the exit code."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--tasks", type=int, default=0, help="how many tasks; 0 for all")
-    parser.add_argument("--repeats", type=int, default=2, help="rollouts per task (default 2)")
     parser.add_argument(
-        "--output", type=Path, default=ROOT / "results" / "demo", help="folder; emptied first"
+        "--tasks",
+        type=_positive_number,
+        metavar="N",
+        help="how many tasks, of every category (default all)",
     )
     parser.add_argument(
-        "--start-timeout", type=float, default=300, help="seconds to wait for the servers"
+        "--repeats",
+        type=_positive_number,
+        metavar="N",
+        default=2,
+        help="rollouts per task (default 2)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        default=ROOT / "results" / "demo",
+        help="where the results go; emptied first (default results/demo)",
+    )
+    parser.add_argument(
+        "--start-timeout",
+        type=float,
+        metavar="S",
+        default=300,
+        help="seconds to wait for the servers (default 300)",
     )
     arguments = parser.parse_args()
+    arguments.output = arguments.output.resolve()
+    if problem := _not_ours(arguments.output):
+        parser.error(f"--output {arguments.output} {problem}; it would be emptied: choose another")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
     started = time.monotonic()
     try:
-        run(arguments)
+        as_meant = run(arguments)
     except DemoError as error:
         console.print(f"[red]The demo failed:[/red] {error}")
-        log = arguments.output / LOG_NAME
-        console.print(f"The last lines of {_relative(log)}:")
-        lines = log.read_text(errors="replace").splitlines()[-25:]
-        console.print("\n".join(lines), markup=False, highlight=False)
+        console.print(f"The last lines of {_relative(arguments.output / LOG_NAME)} by then:")
+        text = "\n".join(error.log_lines)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         console.print("stopped; nothing is left running")
         return 130
     console.print(f"done in {time.monotonic() - started:.0f} s")
-    return 0
+    return 0 if as_meant else 1
+
+
+def _positive_number(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("give a number of at least 1")
+    return number
+
+
+def _not_ours(output: Path) -> str | None:
+    """Return why a folder may not be emptied: it holds what no demo run wrote."""
+    if not output.exists():
+        return None
+    if not output.is_dir():
+        return "is a file"
+    if any(output.iterdir()) and not (output / LOG_NAME).exists():
+        return "holds something else than a demo run"
+    return None
 
 
 if __name__ == "__main__":
