@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,15 +64,16 @@ def test_rows_before_ctrl_c_survive_and_resume_goes_on(
 ) -> None:
     processes, head_port, output = stack
     tasks, rows = output / "tasks.jsonl", output / "rollouts.jsonl"
-    port = next(iter(_gym_ports(output)))
+    port = _gym_port(output)
     lines = (demo.ROOT / "data" / "demo_tasks.jsonl").read_text().splitlines()[:12]
     tasks.write_text("\n".join(lines).replace(":8777", f":{port}") + "\n")
 
     command = demo.eval_command(tasks, rows, 1, head_port)
-    run = processes.start(*command)
+    # One at a time, so that there is something left to interrupt.
+    run = processes.start(*command, "--concurrency", "1")
     wait_for_rows(rows, 2, run)
     os.killpg(run.pid, signal.SIGINT)
-    assert run.wait(60) != 0
+    assert run.wait(60) != 0, f"{len(rows_of(rows))} rows"
     survived = {row["verifier_metadata"]["task_id"] for row in rows_of(rows)}
     assert 2 <= len(survived) < 12
 
@@ -87,14 +89,16 @@ def test_rows_before_ctrl_c_survive_and_resume_goes_on(
     for row in finished:
         task_id = row["verifier_metadata"]["task_id"]
         assert row["reward"] == expected[task_id].get("expected_reward", 1), task_id
-        for turn in row["turns"]:
-            if "screenshot" in turn:
-                assert (output / turn["screenshot"]).stat().st_size > 1000
+        screenshots = [turn["screenshot"] for turn in row["turns"] if "screenshot" in turn]
+        assert screenshots
+        for screenshot in screenshots:
+            assert (output / screenshot).stat().st_size > 1000
 
 
-def _gym_ports(output: Path) -> list[str]:
-    command = (output / "log").read_text().splitlines()[1]
-    return [part.split("=")[1] for part in command.split() if part.startswith("++demo_gym_port")]
+def _gym_port(output: Path) -> str:
+    match = re.search(r"\+\+demo_gym_port=(\d+)", (output / "log").read_text())
+    assert match
+    return match[1]
 
 
 def test_demo_prints_its_table_and_leaves_nothing(tmp_path: Path) -> None:
