@@ -23,7 +23,7 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import ConfigDict, Field
 
 from resources_servers.browser_gym.browser.backend import BrowserError
-from resources_servers.browser_gym.browser.capture import ImageFormat
+from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
 from resources_servers.browser_gym.browser.page import Observation
 from resources_servers.browser_gym.browser.policy import UrlNotAllowed
@@ -229,7 +229,10 @@ class BrowserGymServer(SimpleResourcesServer):
             local_storage_dump=json.dumps(state.final.get(state.start_origin, {})),
             initial_local_storage=json.dumps(state.initial.get(state.start_origin, {})),
             start_origin=state.start_origin,
-            origins=state.final,
+            origins={
+                origin: {valid_unicode(k): valid_unicode(v) for k, v in items.items()}
+                for origin, items in state.final.items()
+            },
         )
 
     async def close(self, request: Request, body: SessionRequest) -> CloseResponse:

@@ -32,7 +32,12 @@ from resources_servers.browser_gym.browser.backend import (
     BrowserLost,
     BrowserSpec,
 )
-from resources_servers.browser_gym.browser.capture import ImageFormat, Storage, read_storage
+from resources_servers.browser_gym.browser.capture import (
+    ImageFormat,
+    Storage,
+    read_storage,
+    shown_text,
+)
 from resources_servers.browser_gym.browser.input import ActionError
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
 from resources_servers.browser_gym.browser.policy import (
@@ -321,10 +326,18 @@ class Sessions:
 
     async def _state(self, session: Session, *, leave: bool) -> FinalState:
         async with self._using(session):
+            await session.tabs.arrived()
             page = session.tabs.active.page
-            url = page.url
+            url = shown_text(page.url)
             title = next((t["title"] for t in await session.tabs.describe() if t["active"]), "")
-            final = await read_storage(session.lease.context)
+            try:
+                final = await read_storage(session.lease.context)
+            except TimeoutError:
+                if not leave:
+                    raise
+                # A page in an endless loop keeps its storage to itself until it is closed.
+                await _close_pages(session.tabs)
+                final = await read_storage(session.lease.context)
             if leave and await _leave_pages(session.tabs):
                 final = await read_storage(session.lease.context)
             return FinalState(session.start_origin, session.initial, final, url, title)
@@ -401,3 +414,9 @@ async def _leave_pages(tabs: Tabs) -> bool:
         return_exceptions=True,
     )
     return any(not isinstance(outcome, BaseException) for outcome in outcomes)
+
+
+async def _close_pages(tabs: Tabs) -> None:
+    """Close every page without running its unload handlers, which one that hangs cannot run."""
+    closing = (asyncio.wait_for(tab.page.close(), _LEAVE_TIMEOUT_MS / 1000) for tab in tabs.all)
+    await asyncio.gather(*closing, return_exceptions=True)

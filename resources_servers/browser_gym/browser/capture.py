@@ -16,6 +16,7 @@ Storage = dict[str, dict[str, str]]
 
 SCREENSHOT_TIMEOUT_S = 10
 STORAGE_TIMEOUT_S = 10
+MAX_SHOWN_CHARS = 2_000
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,17 @@ class Image:
     def sha256(self) -> str:
         """Content hash of the encoded image, in hex."""
         return hashlib.sha256(base64.b64decode(self.data)).hexdigest()
+
+
+def valid_unicode(text: str) -> str:
+    """Return a page's text with `?` for each unpaired surrogate, which JSON writers refuse."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def shown_text(text: str) -> str:
+    """Return a page's title, address or message as it is passed on: valid, and not megabytes."""
+    text = valid_unicode(text)
+    return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
 
 
 async def take_screenshot(cdp: CDPSession, image_format: ImageFormat, quality: int) -> Image:
@@ -67,7 +79,10 @@ async def read_storage(context: BrowserContext) -> Storage:
         TimeoutError: it could not be read within the bound.
         playwright.async_api.Error: the browser is gone.
     """
-    state = await asyncio.wait_for(context.storage_state(), STORAGE_TIMEOUT_S)
+    try:
+        state = await asyncio.wait_for(context.storage_state(), STORAGE_TIMEOUT_S)
+    except TimeoutError:
+        raise TimeoutError(f"localStorage could not be read within {STORAGE_TIMEOUT_S} s") from None
     return {
         origin["origin"]: {item["name"]: item["value"] for item in origin["localStorage"]}
         for origin in state.get("origins", [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,12 +11,22 @@ from typing import Any, Literal
 from playwright.async_api import BrowserContext, Error, Page
 
 from resources_servers.browser_gym import actions as act
-from resources_servers.browser_gym.browser.capture import Image, ImageFormat, take_screenshot
+from resources_servers.browser_gym.browser.capture import (
+    Image,
+    ImageFormat,
+    shown_text,
+    take_screenshot,
+)
 from resources_servers.browser_gym.browser.input import ActionError, Input
 from resources_servers.browser_gym.browser.policy import UrlNotAllowed, normalize_url
 from resources_servers.browser_gym.browser.settle import Settler
 from resources_servers.browser_gym.browser.tabs import Tab, Tabs
 from resources_servers.browser_gym.keys import UnknownKeyError
+
+# New tabs and reloads after a crash that one wait follows; some pages never stop.
+_MAX_FOLLOWED = 5
+_CAPTURE_TRIES = 10
+_CAPTURE_PAUSE_S = 0.05
 
 
 @dataclass
@@ -124,7 +135,7 @@ class PageDriver:
         image, tabs = await asyncio.gather(self._capture(tab), self._tabs.describe())
         return Observation(
             image=image,
-            url=tab.page.url,
+            url=shown_text(tab.page.url),
             title=next((t["title"] for t in tabs if t["tab_id"] == tab.tab_id), ""),
             tabs=tabs,
             events=self._tabs.take_events(),
@@ -143,13 +154,15 @@ class PageDriver:
         """
         await self._navigate(url)
         await self._settle()
-        # What lies before the start page (an empty one) is not part of the task's history.
-        await self._tabs.active.cdp.send("Page.resetNavigationHistory")
+        # What lies before the start page (an empty one) is not part of the task's history. Refused
+        # while the page is leaving for another, as one that forwards to the real start does.
+        with contextlib.suppress(Error):
+            await self._tabs.active.cdp.send("Page.resetNavigationHistory")
 
     async def _settle(self) -> bool:
         await self._tabs.arrived()
         await self._tabs.replace_crashed()
-        while True:
+        for _ in range(_MAX_FOLLOWED):
             tab = self._tabs.active
             settled = await self._settler.settle(tab.page)
             await self._tabs.arrived()
@@ -157,12 +170,18 @@ class PageDriver:
                 await self._tabs.replace_crashed()
             elif tab is self._tabs.active:
                 return settled
+        return False
 
     async def _capture(self, tab: Tab) -> Image | None:
-        try:
-            return await take_screenshot(tab.cdp, self._format, self._quality)
-        except (Error, TimeoutError):
-            return None
+        for _ in range(_CAPTURE_TRIES):
+            try:
+                return await take_screenshot(tab.cdp, self._format, self._quality)
+            except TimeoutError:
+                return None
+            except Error:
+                # Refused for the moment in which one document gives way to the next.
+                await asyncio.sleep(_CAPTURE_PAUSE_S)
+        return None
 
     async def _run_one(self, action: act.Action) -> ActionResult:
         limit_s = self._action_timeout_s + _own_duration_s(action)

@@ -24,7 +24,10 @@ def normalize_url(url: str) -> str:
     scheme = re.match(r"^([a-zA-Z][a-zA-Z0-9+.-]*):(?!\d+(/|$))", url)
     if not scheme:
         url = f"https://{url}"
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UrlNotAllowed(f"{url!r} is not an address: {error}") from error
     if parts.scheme.lower() not in _ALLOWED_SCHEMES or (
         parts.scheme == "about" and url != "about:blank"
     ):

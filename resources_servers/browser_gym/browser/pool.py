@@ -182,7 +182,10 @@ class LocalPool:
             )
 
     async def _start_driver(self) -> Playwright:
-        if self._driver is None or (self._driver.done() and self._driver.exception()):
+        driver = self._driver
+        if driver and driver.done() and (driver.exception() or not _has_driver(driver.result())):
+            self._drop_driver()
+        if self._driver is None:
             self._driver = asyncio.create_task(async_playwright().start())
         return await asyncio.shield(self._driver)
 
@@ -228,8 +231,8 @@ class LocalLease:
 
     @property
     def lost(self) -> bool:
-        """Whether the Chromium behind this context died."""
-        return not self._browser.is_connected()
+        """Whether the Chromium behind this context died, or the driver that speaks with it."""
+        return not _is_usable(self._browser)
 
     async def release(self) -> None:
         """Close the context and free the slot; runs once, however often and however cancelled."""
@@ -255,12 +258,12 @@ class _Process:
 
     @property
     def alive(self) -> bool:
-        return self._launched is not None and self._launched.is_connected()
+        return self._launched is not None and _is_usable(self._launched)
 
     @property
     def dead(self) -> bool:
         """Whether it was launched and is gone."""
-        return self._launched is not None and not self._launched.is_connected()
+        return self._launched is not None and not _is_usable(self._launched)
 
     @property
     def _launched(self) -> Browser | None:
@@ -268,6 +271,19 @@ class _Process:
         if launch is None or not launch.done() or launch.cancelled() or launch.exception():
             return None
         return launch.result()
+
+
+def _is_usable(browser: Browser) -> bool:
+    return browser.is_connected() and _has_driver(browser)
+
+
+def _has_driver(owner: Browser | Playwright) -> bool:
+    """Whether the Playwright driver of an object lives; without it, nothing of it works again.
+
+    Playwright has no public call for this: a browser whose driver died still calls itself
+    connected.
+    """
+    return owner._impl_obj._connection._closed_error is None
 
 
 async def _close_created(creation: Awaitable[BrowserContext]) -> None:

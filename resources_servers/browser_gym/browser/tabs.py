@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Error, Page
 
+from resources_servers.browser_gym.browser.capture import shown_text
+
 logger = logging.getLogger(__name__)
 
 DialogPolicy = Literal["accept", "dismiss"]
@@ -104,8 +106,7 @@ class Tabs:
 
     async def arrived(self) -> None:
         """Wait until every page that has appeared is a usable tab, and there is at least one."""
-        while self._arrivals:
-            await asyncio.gather(*self._arrivals.values())
+        await asyncio.gather(*self._arrivals.values())
         if not self._tabs:
             await self._context.new_page()
             await asyncio.gather(*self._arrivals.values())
@@ -177,16 +178,17 @@ class Tabs:
 
     async def describe(self) -> list[dict[str, Any]]:
         """Return `{tab_id, index, url, title, active}` for each tab."""
-        titles = await asyncio.gather(*(_title(tab) for tab in self._tabs))
+        tabs = list(self._tabs)  # some may open or close meanwhile
+        titles = await asyncio.gather(*(_title(tab) for tab in tabs))
         return [
             {
                 "tab_id": tab.tab_id,
                 "index": index,
-                "url": tab.page.url,
-                "title": title,
+                "url": shown_text(tab.page.url),
+                "title": shown_text(title),
                 "active": tab is self._active,
             }
-            for index, (tab, title) in enumerate(zip(self._tabs, titles, strict=True))
+            for index, (tab, title) in enumerate(zip(tabs, titles, strict=True))
         ]
 
     def take_events(self) -> list[dict[str, Any]]:
@@ -257,17 +259,22 @@ class Tabs:
             size = (await asyncio.to_thread(source.stat)).st_size
             if size > MAX_DOWNLOAD_BYTES:
                 await download.delete()
-                self._event("download_failed", filename=name, reason=f"larger than {size} bytes")
+                self._event(
+                    "download_failed",
+                    filename=name,
+                    reason=f"larger than {MAX_DOWNLOAD_BYTES} bytes",
+                )
                 return
             await download.save_as(self._download_dir / name)
         except (Error, OSError) as error:
             self._event("download_failed", filename=name, reason=str(error).splitlines()[0])
             return
-        self._event("download", filename=name, bytes=size, url=download.url[:500])
+        self._event("download", filename=name, bytes=size, url=download.url)
 
     def _event(self, kind: str, **fields: Any) -> None:
         if len(self._events) < MAX_EVENTS:
-            self._events.append({"type": kind, **fields})
+            texts = {k: shown_text(v) if isinstance(v, str) else v for k, v in fields.items()}
+            self._events.append({"type": kind, **texts})
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

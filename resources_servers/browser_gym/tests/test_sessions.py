@@ -10,6 +10,7 @@ import pytest
 
 from conftest import Client, ClientFactory, build_server, eventually, running_client
 from resources_servers.browser_gym.browser import capture
+from resources_servers.browser_gym.browser.capture import MAX_SHOWN_CHARS
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 
@@ -157,6 +158,7 @@ async def test_download_is_reported(client: Client, site: str) -> None:
         ("javascript:alert(1)", "only http and https"),
         ("chrome://settings", "only http and https"),
         ("http://", "has no host name"),
+        ("http://[", "is not an address"),
     ],
 )
 async def test_bad_address_is_told_to_the_model(
@@ -189,6 +191,34 @@ async def test_busy_page_is_an_error_text(
     await client.step(env_id, click(60, 340))
     answer = await client.step(env_id, {"type": "type", "text": "x"})
     assert "did not respond within" in answer["error"]
+
+
+async def test_half_characters_of_a_page_are_passed_on_as_question_marks(
+    client: Client, site: str
+) -> None:
+    seeded = await client.seed(f"{site}/awkward.html?surrogates")
+    assert seeded["title"] == seeded["tabs"][0]["title"] == "half ?"
+    dump = await client.storage(seeded["env_id"])
+    assert dump["origins"][site] == {"key ?": "value ?"}
+    assert json.loads(dump["local_storage_dump"]) == {"key \udc00": "value \ud800"}
+
+
+async def test_long_texts_of_a_page_are_cut(client: Client, site: str) -> None:
+    seeded = await client.seed(f"{site}/awkward.html?long")
+    message = seeded["events"][0]["message"]
+    assert (len(seeded["title"]), len(message)) == (MAX_SHOWN_CHARS + 1,) * 2
+    assert message.endswith("mm…")
+
+
+@pytest.mark.parametrize("way", ["popups", "blinks"])
+async def test_tabs_without_end_do_not_hold_a_step(
+    new_client: ClientFactory, site: str, way: str
+) -> None:
+    client = await new_client(browser_processes=1, settle_max_ms=500)
+    async with asyncio.timeout(30):
+        env_id = (await client.seed(f"{site}/awkward.html?{way}"))["env_id"]
+        answer = await client.step(env_id, {"type": "list_tabs"})
+    assert answer["results"][0]["status"] == "ok"
 
 
 async def test_crashed_page_is_loaded_again_with_its_storage(client: Client, site: str) -> None:
@@ -266,6 +296,7 @@ async def test_session_cookie_names_the_session(client: Client, site: str) -> No
     [
         ({}, "start_url"),
         ({"start_url": "ftp://host/"}, "only http and https"),
+        ({"start_url": "http://["}, "is not an address"),
         ({"start_url": "http://h/", "verifier_metadata": {}}, "verifier"),
         ({"verifier_metadata": {"start_url": "http://h/", "verifier": "magic"}}, "magic"),
     ],
@@ -303,6 +334,24 @@ async def test_idle_session_expires(new_client: ClientFactory, site: str) -> Non
     body = {"env_id": env_id, "action": {"type": "screenshot"}}
     answer = await client.post("/step", body, status=410)
     assert answer["failure_kind"] == "session_expired"
+
+
+async def test_dead_driver_is_a_lost_session_and_is_replaced(
+    new_client: ClientFactory, site: str
+) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    client = await new_client(browser_processes=1)
+    env_id = await links(client, site)
+    (driver,) = [
+        p for p in set(psutil.Process().children()) - before if "run-driver" in p.cmdline()
+    ]
+    driver.kill()
+    body = {"env_id": env_id, "action": {"type": "screenshot"}}
+    answer = await client.post("/step", body, status=410)
+    assert answer["failure_kind"] == "session_lost"
+    assert await links(client, site)
+    health = (await client.http.get("/health")).json()
+    assert (health["status"], health["sessions"], health["restarts"]) == ("ok", 1, 1)
 
 
 async def test_dead_chromium_is_a_lost_session_and_is_replaced(
