@@ -18,6 +18,7 @@ MAX_WAIT_MS = 60_000
 MAX_HOLD_MS = 60_000
 MAX_TEXT_LENGTH = 100_000
 MAX_SCROLL_PX = 1_000_000
+MAX_TAB_INDEX = 10_000
 
 
 class Point(BaseModel):
@@ -178,7 +179,7 @@ class SwitchTab(_Action):
     """Make a tab active, by its position or by its id."""
 
     type: Literal["switch_tab"] = "switch_tab"
-    index: int | None = Field(default=None, ge=0)
+    index: int | None = Field(default=None, ge=0, le=MAX_TAB_INDEX)
     tab_id: str | None = None
 
     @model_validator(mode="after")

@@ -1,6 +1,7 @@
 """NeMo Gym agent: routes only; see `episode.py` for the loop."""
 
 import asyncio
+import logging
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,8 @@ from responses_api_agents.browser_agent.episode import Episode, Limits, SafetyPo
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_model
 from responses_api_agents.browser_agent.trajectory import Screenshots, Storing, response_of
 from responses_api_agents.browser_agent.transport import Transport
+
+logger = logging.getLogger(__name__)
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,19 +83,12 @@ class BrowserAgent(SimpleResponsesAPIAgent):
     async def run(self, request: Request, body: BrowserRunRequest) -> BrowserRunResponse:  # type: ignore[override]
         """Run and grade one rollout.
 
-        The environment's failures make a masked row, never an error: nothing collected is lost.
+        Failures make a masked row, never an error: nothing collected is lost.
         """
         started = time.monotonic()
         environment = Environment(self._resources.post)
         episode = self._episode(environment, self.url_path_for_run("/v1/responses", body))
-        metadata = body.verifier_metadata
-        viewport = metadata.get("viewport") or {}
-        seed = {
-            "start_url": metadata.get("start_url"),
-            "viewport_width": viewport.get("width"),
-            "viewport_height": viewport.get("height"),
-            "verifier_metadata": metadata,
-        }
+        seed = {"verifier_metadata": body.verifier_metadata}
         row = body.model_dump(exclude_unset=True)
         verify_seconds = 0.0
         try:
@@ -101,13 +97,19 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             verify_started = time.monotonic()
             graded = await environment.verify(row | {"final_answer": record.answer})
             verify_seconds = time.monotonic() - verify_started
-        except RolloutFailure as failure:
+        except Exception as error:
+            if isinstance(error, RolloutFailure):
+                failure = error
+            else:
+                logger.exception("a rollout failed by a fault of the agent")
+                failure = RolloutFailure("agent_run_error", f"{type(error).__name__}: {error}")
             record = episode.record
             record.termination_reason = "failure"
             graded = row | _masked(failure, response_of(record, self.config.model))
         finally:
             await self._close(environment)
         graded |= {
+            "final_answer": record.answer,
             "termination_reason": record.termination_reason,
             "first_observation": record.first,
             "turns": record.turns,

@@ -14,6 +14,8 @@
 | the model's provider refuses the request             | agent_request_failed       |
 | the task row is unusable                             | agent_request_failed       |
 | the verifier cannot answer                           | verifier_error             |
+| a screenshot cannot be stored                        | persistence_failed         |
+| the agent itself has a fault                         | agent_run_error            |
 
 What a model does wrong is never here: it is told to the model, and the rollout is graded.
 """

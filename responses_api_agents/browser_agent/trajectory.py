@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from responses_api_agents.browser_agent.adapters.base import Item, Screen, Usage
+from responses_api_agents.browser_agent.failures import RolloutFailure
 
 Storing = Literal["files", "inline"]
 
@@ -76,7 +77,7 @@ class Screenshots:
         """Store a screenshot if it is new and return its reference.
 
         Raises:
-            OSError: it could not be written.
+            RolloutFailure: it could not be written.
         """
         if not screen.image:
             return ""
@@ -86,7 +87,11 @@ class Screenshots:
         name = f"{hashlib.sha256(data).hexdigest()}.{_SUFFIXES[screen.media_type]}"
         reference = f"{self._folder.name}/{name}"
         self._references[screen.data_url] = reference
-        await asyncio.to_thread(_write_once, self._folder / name, data)
+        try:
+            await asyncio.to_thread(_write_once, self._folder / name, data)
+        except OSError as error:
+            reason = f"a screenshot could not be stored in {self._folder}: {error}"
+            raise RolloutFailure("persistence_failed", reason) from error
         return reference
 
     def refer(self, item: Item) -> Item:

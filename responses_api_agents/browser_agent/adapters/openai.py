@@ -218,9 +218,9 @@ def _stop_reason(
 def _usage(usage: dict[str, Any]) -> Usage:
     return Usage(
         input_tokens=usage.get("input_tokens", 0),
-        cached_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens", 0),
+        cached_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
         output_tokens=usage.get("output_tokens", 0),
-        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens", 0),
+        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
     )
 
 

@@ -85,6 +85,8 @@ def action_to_canonical(action: dict[str, Any]) -> dict[str, Any]:
         UnusableCall: unknown type, missing field or unknown key.
     """
     action = action.get("native") or action
+    if not isinstance(action, dict):
+        raise UnusableCall(f"an action is an object, not {action!r:.100}")
     kind = action.get("type")
     try:
         match kind:
@@ -136,7 +138,7 @@ def _point(data: dict[str, Any] | list[float]) -> dict[str, Any]:
 
 
 def _modifiers(keys: list[str]) -> list[str]:
-    names = [normalize_key(key) for key in keys]
+    names = [normalize_key(key) for key in _key_list(keys)]
     for name in names:
         if name not in MODIFIERS:
             raise UnusableCall(f"only modifier keys can be held during an action, not {name!r}")
@@ -151,9 +153,17 @@ def _chords(keys: list[str]) -> list[list[str]]:
     """
     if not keys:
         raise UnusableCall("keypress: 'keys' is empty")
+    keys = _key_list(keys)
     modifiers = [key for key in keys if _is_modifier(key)]
     others = [key for key in keys if not _is_modifier(key)]
     return [[*modifiers, key] for key in others] or [modifiers]
+
+
+def _key_list(keys: Any) -> list[str]:
+    """Return the keys; a text alone would be taken for a list of its characters."""
+    if not isinstance(keys, list):
+        raise UnusableCall(f"'keys' is a list, not {keys!r:.100}")
+    return keys
 
 
 def _is_modifier(key: str) -> bool:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from conftest import eventually
+from responses_api_agents.browser_agent import episode
 from responses_api_agents.browser_agent.tests.stack import (
     Stack,
     running_stack,
@@ -374,6 +375,41 @@ async def test_unusable_task_is_masked_and_named(start: Start, site: str) -> Non
     row = await (await start(script())).run("", verifier_metadata=metadata)
     assert (row["mask_sample"], row["failure_kind"]) == (True, "agent_request_failed")
     assert "magic" in row["failure_reason"]
+
+
+async def test_viewport_that_is_none_is_masked_and_named(start: Start, site: str) -> None:
+    metadata = {"start_url": f"{site}/links.html", "viewport": "1280x720"}
+    row = await (await start(script())).run("", verifier_metadata=metadata)
+    assert (row["mask_sample"], row["failure_kind"]) == (True, "agent_request_failed")
+    assert "verifier_metadata.viewport" in row["failure_reason"]
+
+
+async def test_usage_without_details_counts(start: Start, site: str) -> None:
+    bare = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
+    stack = await start(lambda _: SimReply([message("ok")], usage=bare))
+    row = await stack.run(f"{site}/links.html")
+    assert row["response"]["usage"]["total_tokens"] == 7
+    assert row["response"]["usage"]["input_tokens_details"]["cached_tokens"] == 0
+
+
+async def test_screenshot_that_cannot_be_stored_is_masked(
+    start: Start, site: str, tmp_path: Path
+) -> None:
+    (tmp_path / "artifacts").write_text("a file where the folder should be")
+    row = await (await start(script([message("Done.")]))).run(f"{site}/links.html")
+    assert (row["mask_sample"], row["failure_kind"]) == (True, "persistence_failed")
+    assert str(tmp_path) in row["failure_reason"]
+
+
+async def test_fault_of_the_agent_is_masked_with_its_turns_kept(
+    start: Start, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = await start(lambda _: [computer_call(SECOND)], loop_limit=2)
+    monkeypatch.setattr(episode, "_fingerprint", lambda _: 1 / 0)
+    row = await stack.run(f"{site}/links.html")
+    assert (row["mask_sample"], row["failure_kind"]) == (True, "agent_run_error")
+    assert "ZeroDivisionError" in row["failure_reason"]
+    assert [turn["url"] for turn in row["turns"]] == [f"{site}/second.html"] * 2
 
 
 async def test_dead_browser_is_a_lost_session_with_its_turns_kept(start: Start, site: str) -> None:

@@ -73,6 +73,8 @@ def test_actions(native: dict[str, Any], canonical: dict[str, Any]) -> None:
         ({"type": "drag", "path": [[1, 2]]}, "drag: path"),
         ({"type": "drag", "path": "far"}, "drag:"),
         ({"type": "keypress", "keys": []}, "'keys' is empty"),
+        ({"type": "keypress", "keys": "ENTER"}, "'keys' is a list, not 'ENTER'"),
+        ({"type": "screenshot", "native": "click"}, "an action is an object, not 'click'"),
         ({"type": "keypress"}, "keypress: 'keys' is missing"),
         ({"type": "type", "text": None}, "type: text"),
     ],
@@ -105,6 +107,7 @@ def test_functions(name: str, arguments: str, canonical: dict[str, Any]) -> None
         ("navigate", "[1]", "not a JSON object"),
         ("navigate", "{}", "navigate: url"),
         ("go_back", '{"steps": 2}', "go_back: steps"),
+        ("switch_tab", f'{{"index": {10**30}}}', "switch_tab: index"),
     ],
 )
 def test_unusable_functions_are_named(name: str, arguments: str, words: str) -> None:
