@@ -40,6 +40,8 @@ class _Row(BaseModel):
             first = error.errors()[0]
             path = ".".join(part for part in (field, *map(str, first["loc"])) if part)
             message = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "model_type":
+                message = "give a JSON object"
             given = "" if first["type"] == "missing" else f", not {repr(first['input'])[:100]}"
             raise InvalidTask(f"{path or 'row'}: {message}{given}") from error
 

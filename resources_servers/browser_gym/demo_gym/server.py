@@ -91,7 +91,8 @@ async def running(host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
     except OSError as error:
         raise RuntimeError(
             f"cannot serve the demo gym on {host} port {port}: {error.strerror}; stop the program "
-            "that uses this port or choose another one"
+            "that uses this port, or choose another: ++demo_gym_port=PORT for a stack, --port PORT "
+            "for the demo gym alone"
         ) from error
     with listener:
         config = uvicorn.Config(

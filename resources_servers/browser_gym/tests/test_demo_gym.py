@@ -355,4 +355,5 @@ def test_alone_on_a_taken_port_it_says_so():
 
     assert process.returncode == 1
     assert errors.startswith(f"error: cannot serve the demo gym on 127.0.0.1 port {port}")
+    assert "--port PORT" in errors
     assert "Traceback" not in errors

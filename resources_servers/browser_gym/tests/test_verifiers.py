@@ -123,7 +123,7 @@ def test_a_row_that_cannot_be_graded_is_refused_at_once(
         ({"gym_url": "localhost:80"}, r"verifier_metadata\.gym_url"),
         ({"task_id": 3}, r"verifier_metadata\.task_id: .*, not 3"),
         ({"task_id": ""}, r"verifier_metadata\.task_id"),
-        ({"viewport": [1, 2]}, r"verifier_metadata\.viewport"),
+        ({"viewport": [1, 2]}, r"verifier_metadata\.viewport: give a JSON object, not \[1, 2\]"),
         ({"viewport": {"width": 800}}, r"verifier_metadata\.viewport\.height: Field required"),
         ({"viewport": {"width": 0, "height": 1}}, r"viewport\.width: .*, not 0"),
         ({"viewport": {"width": 99, "height": 720}}, r"viewport\.width: .*100, not 99"),
