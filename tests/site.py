@@ -48,6 +48,9 @@ def create_site() -> Starlette:
             Route("/download/{name}", _download),
             Route("/never", _never),
             Route("/redirect", lambda _: RedirectResponse("/second.html")),
+            Route(
+                "/redirect-to-verifier", lambda _: RedirectResponse("/api/v1/get_expected_state")
+            ),
             Route("/api/v1/get_expected_state", _verifier_api),
             Mount("/", StaticFiles(directory=PAGES)),
         ]

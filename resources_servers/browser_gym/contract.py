@@ -54,7 +54,7 @@ class ObservationBody(BaseModel):
             drew nothing in time (`error` says so).
         media_type: of the screenshot.
         events: what happened by itself: tab_opened, tab_closed, dialog, download,
-            download_failed, crash.
+            download_failed, crash, blocked.
         settled: whether the page was quiet when the screenshot was taken.
         timings_ms: act, settle, capture.
     """

@@ -298,6 +298,7 @@ class Sessions:
                 settle_max_ms=settings.settle_max_ms,
                 action_timeout_s=settings.action_timeout_s,
                 navigation_timeout_s=settings.navigation_timeout_s,
+                hide_verifier=hide_verifier,
             )
             session = Session(session_id, lease, tabs, driver, width, height, download_dir)
             try:

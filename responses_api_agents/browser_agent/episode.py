@@ -233,6 +233,8 @@ def _event_text(event: dict[str, Any]) -> str | None:
             return f"A file was downloaded: {event['filename']} ({event['bytes']} bytes)"
         case "download_failed":
             return f"A download failed: {event['filename']}: {event['reason']}"
+        case "blocked":
+            return f"This page is out of bounds and was left: {event['url']}"
         case "crash":
             return "The page crashed and was loaded again."
     return None

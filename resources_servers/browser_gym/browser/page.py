@@ -18,7 +18,11 @@ from resources_servers.browser_gym.browser.capture import (
     take_screenshot,
 )
 from resources_servers.browser_gym.browser.input import ActionError, Input
-from resources_servers.browser_gym.browser.policy import UrlNotAllowed, normalize_url
+from resources_servers.browser_gym.browser.policy import (
+    UrlNotAllowed,
+    normalize_url,
+    shows_verifier,
+)
 from resources_servers.browser_gym.browser.settle import Settler
 from resources_servers.browser_gym.browser.tabs import Tab, Tabs
 from resources_servers.browser_gym.keys import UnknownKeyError
@@ -83,6 +87,7 @@ class PageDriver:
         settle_max_ms: int,
         action_timeout_s: float,
         navigation_timeout_s: float,
+        hide_verifier: bool,
     ) -> None:
         """Drive the tabs of `context`.
 
@@ -96,12 +101,14 @@ class PageDriver:
             settle_max_ms: longest wait for a quiet page after a batch.
             action_timeout_s: longest time one action may take, its own duration not counted.
             navigation_timeout_s: longest wait for the answer to a navigation.
+            hide_verifier: never show a web gym's verifier API.
         """
         self._tabs = tabs
         self._format: ImageFormat = image_format
         self._quality = image_quality
         self._action_timeout_s = action_timeout_s
         self._navigation_timeout_s = navigation_timeout_s
+        self._hide_verifier = hide_verifier
         self._settler = Settler(context, max_ms=settle_max_ms)
         self._input = Input(tabs, width=width, height=height)
 
@@ -133,6 +140,10 @@ class PageDriver:
         settled_at = time.monotonic()
         tab = self._tabs.active
         image, tabs = await asyncio.gather(self._capture(tab), self._tabs.describe())
+        if self._hide_verifier and shows_verifier(tab.page):
+            self._tabs.report("blocked", url=tab.page.url)
+            image = await self._leave(tab)
+            tabs = await self._tabs.describe()
         return Observation(
             image=image,
             url=shown_text(tab.page.url),
@@ -145,6 +156,14 @@ class PageDriver:
                 "capture": round((time.monotonic() - settled_at) * 1000, 1),
             },
         )
+
+    async def _leave(self, tab: Tab) -> Image | None:
+        """Leave a page that must not be seen; return what is shown then, if it could be left."""
+        try:
+            await tab.page.goto("about:blank", timeout=self._action_timeout_s * 1000)
+        except Error:
+            return None
+        return await self._capture(tab)
 
     async def open(self, url: str) -> None:
         """Open the session's start page.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from playwright.async_api import BrowserContext, Route
+from playwright.async_api import BrowserContext, Page, Route
 
 _ALLOWED_SCHEMES = ("http", "https", "about")
 
@@ -51,9 +51,15 @@ def origin_of(url: str) -> str:
 async def block_verifier(context: BrowserContext) -> None:
     """Keep the pages of a session from a web gym's verifier API, whatever host name it goes by.
 
-    Without this a model could open `/api/v1/get_expected_state` and read the answers.
+    Without this a model could open `/api/v1/get_expected_state` and read the answers. Playwright
+    does not offer redirects for interception: whoever shows a page asks `shows_verifier` too.
     """
     await context.route(_VERIFIER_API, _refuse)
+
+
+def shows_verifier(page: Page) -> bool:
+    """Whether a page, or a frame in it, came to the verifier API after all, by a redirect."""
+    return any(_VERIFIER_API.match(frame.url) for frame in page.frames)
 
 
 def _any_spelling(text: str) -> str:

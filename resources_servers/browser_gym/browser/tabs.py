@@ -223,25 +223,25 @@ class Tabs:
         if page.is_closed():
             self._forget(tab)
             return None
-        self._event("tab_opened", tab_id=tab.tab_id, url=page.url)
+        self.report("tab_opened", tab_id=tab.tab_id, url=page.url)
         return tab
 
     def _forget(self, tab: Tab) -> None:
         if tab not in self._tabs:
             return
         self._tabs.remove(tab)
-        self._event("tab_closed", tab_id=tab.tab_id, url=tab.page.url)
+        self.report("tab_closed", tab_id=tab.tab_id, url=tab.page.url)
         if self._active is tab:
             opener = tab.opener if tab.opener in self._tabs else None
             self._active = opener or (self._tabs[-1] if self._tabs else None)
 
     def _on_crash(self, tab: Tab) -> None:
         tab.crashed = True
-        self._event("crash", tab_id=tab.tab_id, url=tab.page.url)
+        self.report("crash", tab_id=tab.tab_id, url=tab.page.url)
 
     def _on_dialog(self, dialog: Dialog) -> None:
         accept = dialog.type == "beforeunload" or self._dialog_policy == "accept"
-        self._event(
+        self.report(
             "dialog",
             dialog_type=dialog.type,
             message=dialog.message,
@@ -259,7 +259,7 @@ class Tabs:
             size = (await asyncio.to_thread(source.stat)).st_size
             if size > MAX_DOWNLOAD_BYTES:
                 await download.delete()
-                self._event(
+                self.report(
                     "download_failed",
                     filename=name,
                     reason=f"larger than {MAX_DOWNLOAD_BYTES} bytes",
@@ -267,11 +267,12 @@ class Tabs:
                 return
             await download.save_as(self._download_dir / name)
         except (Error, OSError) as error:
-            self._event("download_failed", filename=name, reason=str(error).splitlines()[0])
+            self.report("download_failed", filename=name, reason=str(error).splitlines()[0])
             return
-        self._event("download", filename=name, bytes=size, url=download.url)
+        self.report("download", filename=name, bytes=size, url=download.url)
 
-    def _event(self, kind: str, **fields: Any) -> None:
+    def report(self, kind: str, **fields: Any) -> None:
+        """Add an event for the next observation."""
         if len(self._events) < MAX_EVENTS:
             texts = {k: shown_text(v) if isinstance(v, str) else v for k, v in fields.items()}
             self._events.append({"type": kind, **texts})

@@ -249,6 +249,18 @@ async def test_verifier_api_is_out_of_reach(client: Client, site: str) -> None:
         assert "ERR_BLOCKED_BY_CLIENT" in answer["error"]
 
 
+async def test_verifier_api_is_out_of_reach_by_a_redirect(client: Client, site: str) -> None:
+    metadata = {"task_id": "T", "gym_url": site, "start_url": f"{site}/links.html"}
+    seeded = await client.post("/seed_session", {"verifier_metadata": metadata})
+    client.opened.append(seeded["env_id"])
+    answer = await client.step(
+        seeded["env_id"], {"type": "navigate", "url": f"{site}/redirect-to-verifier"}
+    )
+    assert answer["current_url"] == "about:blank"
+    assert answer["events"] == [{"type": "blocked", "url": f"{site}/api/v1/get_expected_state"}]
+    assert answer["screenshot"]
+
+
 async def test_steps_of_one_session_do_not_interleave(client: Client, site: str) -> None:
     seeded = await client.seed(f"{site}/recorder.html", **VIEWPORT)
     env_id = seeded["env_id"]
