@@ -71,7 +71,7 @@ async def session_ways(sessions: Sessions, browser: Browser, url: str) -> dict[s
         await context.close()
 
     async def session() -> None:
-        opened, _ = await sessions.seed(url, WIDTH, HEIGHT, hide_verifier=True)
+        opened, _ = await sessions.seed(url, WIDTH, HEIGHT)
         await sessions.end(opened.session_id)
 
     return {
@@ -86,7 +86,7 @@ async def step_ways(sessions: Sessions, browser: Browser, url: str) -> dict[str,
     page = await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
     await page.goto(url)
     cdp = await page.context.new_cdp_session(page)
-    session, _ = await sessions.seed(url, WIDTH, HEIGHT, hide_verifier=True)
+    session, _ = await sessions.seed(url, WIDTH, HEIGHT)
     jpeg = {"format": "jpeg", "quality": 85}
     click = parse_action({"type": "click", "x": 640, "y": 40})
     typed = parse_action({"type": "type", "text": TEXT})

@@ -43,11 +43,7 @@ SHARED_MEMORY_WANTED_GIB = 1
 
 PORTS = {11000: "NeMo Gym's head server", 8777: "the demo gym"}
 # Environment variables and the env.yaml keys that serve instead, by provider.
-KEYS = {
-    "OpenAI": ("OPENAI_API_KEY", ("cua_openai_api_key",)),
-    "Anthropic": ("ANTHROPIC_API_KEY", ("cua_anthropic_api_key",)),
-    "Gemini": ("GEMINI_API_KEY", ("cua_gemini_api_key",)),
-}
+KEYS = {"OpenAI": ("OPENAI_API_KEY", "cua_openai_api_key")}
 
 
 @dataclass(frozen=True)
@@ -291,10 +287,10 @@ def check_keys() -> list[Finding]:
     """Which providers have a key; never the key itself."""
     settings = env_yaml()
     findings = []
-    for provider, (variable, names) in KEYS.items():
+    for provider, (variable, name) in KEYS.items():
         places = [variable] if os.environ.get(variable) else []
-        places += [f"{name} in env.yaml" for name in names if settings.get(name)]
-        advice = f"only for runs with {provider}'s models: set {variable} or {names[0]} in env.yaml"
+        places += [f"{name} in env.yaml"] if settings.get(name) else []
+        advice = f"only for runs with {provider}'s models: set {variable} or {name} in env.yaml"
         found = f"set: {', '.join(places)}" if places else "no key"
         state = OK if places else UNUSED
         findings.append(Finding(f"{provider} key", state, found, "" if places else advice))

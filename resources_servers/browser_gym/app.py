@@ -1,12 +1,11 @@
 """NeMo Gym resources server: routes only; see `sessions.py` for what they do."""
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -17,6 +16,7 @@ from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
     BaseVerifyRequest,
     BaseVerifyResponse,
+    ReverifyMode,
     SimpleResourcesServer,
 )
 from nemo_gym.server_utils import SESSION_ID_KEY
@@ -76,6 +76,8 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     timezone: str = "UTC"
     verify_timeout_s: float = Field(default=300, gt=0)
     demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
+    # The browser a rollout is graded on is gone when the rollout is over.
+    REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.UNSUPPORTED
 
 
 class BrowserVerifyRequest(BaseVerifyRequest):
@@ -126,7 +128,15 @@ class BrowserGymServer(SimpleResourcesServer):
         super().model_post_init(context)
 
     def setup_webserver(self) -> FastAPI:
-        """Add the session routes and the browsers' life cycle to NeMo Gym's app."""
+        """Add the session routes and the browsers' life cycle to NeMo Gym's app.
+
+        Raises:
+            SystemExit: there is no Chromium; the message says what to do.
+        """
+        try:
+            self._chromium = find_chromium(self.config.chromium_path)
+        except ChromiumNotFound as error:
+            sys.exit(f"browser_gym: {error}")
         self._verifiers = Verifiers(verify_timeout_s=self.config.verify_timeout_s)
         app = super().setup_webserver()
         app.post("/step", response_model=StepResponse)(self.step)
@@ -152,13 +162,8 @@ class BrowserGymServer(SimpleResourcesServer):
     async def _running(self) -> AsyncIterator[None]:
         """Browsers, sessions and the demo gym, up for the block and released after it."""
         config = self.config
-        try:
-            chromium = await asyncio.to_thread(find_chromium, config.chromium_path)
-        except ChromiumNotFound as error:
-            sys.exit(str(error))
-        self._chromium = chromium
         self._pool = LocalPool(
-            chromium,
+            self._chromium,
             processes=config.browser_processes,
             max_sessions=config.max_sessions,
             queue_limit=config.queue_limit,
@@ -197,9 +202,7 @@ class BrowserGymServer(SimpleResourcesServer):
         viewport = metadata.get("viewport") or {}
         width = body.viewport_width or viewport.get("width") or self.config.viewport_width
         height = body.viewport_height or viewport.get("height") or self.config.viewport_height
-        session, observation = await self._sessions.seed(
-            start_url, width, height, hide_verifier=bool(metadata.get("gym_url"))
-        )
+        session, observation = await self._sessions.seed(start_url, width, height)
         request.session[SESSION_ID_KEY] = session.session_id
         return SeedResponse(
             env_id=session.session_id,

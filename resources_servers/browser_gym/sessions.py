@@ -174,16 +174,13 @@ class Sessions:
         if self._downloads:
             await asyncio.to_thread(shutil.rmtree, self._downloads, ignore_errors=True)
 
-    async def seed(
-        self, start_url: str, width: int, height: int, *, hide_verifier: bool
-    ) -> tuple[Session, Observation]:
+    async def seed(self, start_url: str, width: int, height: int) -> tuple[Session, Observation]:
         """Open a session on `start_url`.
 
         Args:
             start_url: http(s) address.
             width: viewport width in CSS px.
             height: viewport height in CSS px.
-            hide_verifier: keep the pages from the web gym's verifier API.
 
         Raises:
             UrlNotAllowed: not an http(s) address.
@@ -191,7 +188,7 @@ class Sessions:
             StartPageError: the page did not open.
         """
         start_url = normalize_url(start_url)
-        work = self._task(self._seed(start_url, width, height, hide_verifier))
+        work = self._task(self._seed(start_url, width, height))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -274,9 +271,7 @@ class Sessions:
             raise SessionError(f"session {session_id} was {closed_by} before", FAILURE_LOST)
         raise SessionError(f"there is no session {session_id!r} on this server", FAILURE_LOST)
 
-    async def _seed(
-        self, start_url: str, width: int, height: int, hide_verifier: bool
-    ) -> tuple[Session, Observation]:
+    async def _seed(self, start_url: str, width: int, height: int) -> tuple[Session, Observation]:
         settings = self._settings
         lease = await self._backend.acquire(
             BrowserSpec(width, height, settings.locale, settings.timezone)
@@ -285,8 +280,7 @@ class Sessions:
         download_dir = Path(self._downloads or tempfile.gettempdir(), session_id)
         tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
         try:
-            if hide_verifier:
-                await block_verifier(lease.context)
+            await block_verifier(lease.context)
             await tabs.open_first()
             driver = PageDriver(
                 lease.context,
@@ -298,14 +292,12 @@ class Sessions:
                 settle_max_ms=settings.settle_max_ms,
                 action_timeout_s=settings.action_timeout_s,
                 navigation_timeout_s=settings.navigation_timeout_s,
-                hide_verifier=hide_verifier,
             )
             session = Session(session_id, lease, tabs, driver, width, height, download_dir)
             try:
-                await driver.open(start_url)
+                observation = await driver.open(start_url)
             except (ActionError, UrlNotAllowed) as error:
                 raise StartPageError(f"the start page did not open: {error}") from error
-            observation = await driver.observe()
             session.start_origin = origin_of(tabs.active.page.url)
             session.initial = await read_storage(lease.context)
         except BaseException as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from responses_api_agents.browser_agent.adapters.base import Screen
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_environment
+
+logger = logging.getLogger(__name__)
 
 Post = Callable[[str, dict[str, Any]], Awaitable[tuple[int, Any]]]
 """Posts a JSON body to a path of one server; returns status and JSON answer.
@@ -60,16 +63,15 @@ class Environment:
         self.env_id = None
         return graded
 
-    async def close(self) -> str | None:
-        """End the session if it is open; return what went wrong, if anything."""
+    async def close(self) -> None:
+        """End the session if it is open; one that cannot be ended expires by itself."""
         if self.env_id is None:
-            return None
+            return
         env_id, self.env_id = self.env_id, None
         try:
             await self._call("/close", {"env_id": env_id})
         except RolloutFailure as failure:
-            return failure.reason
-        return None
+            logger.warning("session %s could not be closed: %s", env_id, failure.reason)
 
     def screen(self, answer: dict[str, Any]) -> Screen:
         """Return what a seed or step answer shows."""

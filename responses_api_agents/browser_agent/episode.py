@@ -39,12 +39,12 @@ class Limits:
     Attributes:
         max_steps: model replies.
         max_seconds: wall time from the first request to the model.
-        loop_limit: equal turns (same actions, same screen) in a row; 0 for no limit.
+        loop_limit: equal turns (same actions, same screen) in a row, 2 or more; None for no limit.
     """
 
     max_steps: int
     max_seconds: float
-    loop_limit: int
+    loop_limit: int | None
 
 
 class Episode:
@@ -68,6 +68,7 @@ class Episode:
         self._limits = limits
         self._safety_policy = safety_policy
         self._screen = Screen("", "", 0, 0, "")
+        self._reference = ""
         self.record = Record()
 
     async def run(self, seed: dict[str, Any], params: dict[str, Any]) -> Record:
@@ -83,9 +84,10 @@ class Episode:
         record = self.record
         seeded = await self._timed(self._environment.open(seed))
         self._screen = self._environment.screen(seeded)
+        self._reference = await self._screenshots.store(self._screen)
         record.first = {
             "url": self._screen.url,
-            "screenshot": await self._screenshots.store(self._screen),
+            "screenshot": self._reference,
             "timings_ms": seeded["timings_ms"],
         }
         request = self._adapter.start(params, self._screen)
@@ -146,7 +148,7 @@ class Episode:
             outcomes.append(outcome)
             turn["calls"].append(self._describe(call, answer, outcome.texts))
         turn["url"] = self._screen.url
-        turn["screenshot"] = await self._screenshots.store(self._screen)
+        turn["screenshot"] = self._reference
         answers = self._adapter.answer(reply, outcomes)
         self.record.items += [self._screenshots.refer(item) for item in answers]
 
@@ -161,7 +163,7 @@ class Episode:
             )
             texts.append(_NO_IMAGE)
         self._screen = screen
-        await self._screenshots.store(screen)
+        self._reference = await self._screenshots.store(screen)
         failed = any(result["status"] == "error" for result in answer["results"])
         if call.error and not failed:
             texts.append(f"Not executed: {call.error}")
@@ -190,10 +192,9 @@ class Episode:
 
     def _looping(self) -> bool:
         limit = self._limits.loop_limit
-        tail = self.record.turns[-limit:] if limit else []
-        if len(tail) < max(limit, 2):
+        if limit is None or len(self.record.turns) < limit:
             return False
-        return len({_fingerprint(turn) for turn in tail}) == 1
+        return len({_fingerprint(turn) for turn in self.record.turns[-limit:]}) == 1
 
     async def _timed[T](self, work: Awaitable[T]) -> T:
         started = time.monotonic()

@@ -13,7 +13,7 @@
 | the model's provider: times out                      | transport_timeout          |
 | the model's provider refuses the request             | agent_request_failed       |
 | the task row is unusable                             | agent_request_failed       |
-| the verifier cannot answer                           | verifier_error             |
+| the verifier cannot answer                           | verifier_error, or the transport_ kind |
 | a screenshot cannot be stored                        | persistence_failed         |
 | the agent itself has a fault                         | agent_run_error            |
 

@@ -94,15 +94,12 @@ class Screenshots:
             raise RolloutFailure("persistence_failed", reason) from error
         return reference
 
-    def refer(self, item: Item) -> Item:
-        """Return the item with data URLs of stored screenshots replaced by their references."""
-        return self._replace(item)
-
-    def _replace(self, value: Any) -> Any:
+    def refer(self, value: Any) -> Any:
+        """Return JSON data with data URLs of stored screenshots replaced by their references."""
         if isinstance(value, dict):
-            return {key: self._replace(inner) for key, inner in value.items()}
+            return {key: self.refer(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self._replace(inner) for inner in value]
+            return [self.refer(inner) for inner in value]
         if isinstance(value, str) and value.startswith("data:"):
             return self._references.get(value, value)
         return value

@@ -59,10 +59,10 @@ class BrowserSpec:
         timezone: IANA name.
     """
 
-    width: int = 1280
-    height: int = 720
-    locale: str = "en-US"
-    timezone: str = "UTC"
+    width: int
+    height: int
+    locale: str
+    timezone: str
 
     def context_options(self) -> dict[str, Any]:
         """Return the keyword arguments of Playwright's `new_context`."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,11 +28,6 @@ class Image:
 
     data: str
     media_type: str
-
-    @property
-    def sha256(self) -> str:
-        """Content hash of the encoded image, in hex."""
-        return hashlib.sha256(base64.b64decode(self.data)).hexdigest()
 
 
 def valid_unicode(text: str) -> str:

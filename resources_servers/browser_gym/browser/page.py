@@ -87,7 +87,6 @@ class PageDriver:
         settle_max_ms: int,
         action_timeout_s: float,
         navigation_timeout_s: float,
-        hide_verifier: bool,
     ) -> None:
         """Drive the tabs of `context`.
 
@@ -101,14 +100,12 @@ class PageDriver:
             settle_max_ms: longest wait for a quiet page after a batch.
             action_timeout_s: longest time one action may take, its own duration not counted.
             navigation_timeout_s: longest wait for the answer to a navigation.
-            hide_verifier: never show a web gym's verifier API.
         """
         self._tabs = tabs
         self._format: ImageFormat = image_format
         self._quality = image_quality
         self._action_timeout_s = action_timeout_s
         self._navigation_timeout_s = navigation_timeout_s
-        self._hide_verifier = hide_verifier
         self._settler = Settler(context, max_ms=settle_max_ms)
         self._input = Input(tabs, width=width, height=height)
 
@@ -140,7 +137,7 @@ class PageDriver:
         settled_at = time.monotonic()
         tab = self._tabs.active
         image, tabs = await asyncio.gather(self._capture(tab), self._tabs.describe())
-        if self._hide_verifier and shows_verifier(tab.page):
+        if shows_verifier(tab.page):
             self._tabs.report("blocked", url=tab.page.url)
             image = await self._leave(tab)
             tabs = await self._tabs.describe()
@@ -165,18 +162,19 @@ class PageDriver:
             return None
         return await self._capture(tab)
 
-    async def open(self, url: str) -> None:
-        """Open the session's start page.
+    async def open(self, url: str) -> Observation:
+        """Open the session's start page and return what it shows.
 
         Raises:
             ActionError: the address is not allowed or did not answer.
         """
         await self._navigate(url)
-        await self._settle()
+        observation = await self.observe()
         # What lies before the start page (an empty one) is not part of the task's history. Refused
         # while the page is leaving for another, as one that forwards to the real start does.
         with contextlib.suppress(Error):
             await self._tabs.active.cdp.send("Page.resetNavigationHistory")
+        return observation
 
     async def _settle(self) -> bool:
         await self._tabs.arrived()
@@ -314,6 +312,8 @@ def _own_duration_s(action: act.Action) -> float:
     match action:
         case act.Wait():
             return action.ms / 1000
+        case act.Drag():
+            return len(action.path) * 0.1
         case act.HoldKey():
             return action.duration_ms / 1000
         case act.Click():

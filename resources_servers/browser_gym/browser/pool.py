@@ -45,7 +45,6 @@ class LocalPool:
         max_sessions: int,
         queue_limit: int,
         queue_timeout_s: float,
-        extra_args: list[str] | None = None,
     ) -> None:
         """Prepare a pool; nothing is started yet.
 
@@ -56,13 +55,12 @@ class LocalPool:
             max_sessions: contexts open at once, over all processes.
             queue_limit: callers that may wait for a slot; one more is refused at once.
             queue_timeout_s: seconds a caller waits for a slot.
-            extra_args: further Chromium command-line flags.
         """
         self._chromium = chromium
         self._max_sessions = max_sessions
         self._queue_limit = queue_limit
         self._queue_timeout_s = queue_timeout_s
-        self._args = launch_args(running_as_root()) + (extra_args or [])
+        self._args = launch_args(running_as_root())
         self._slots = asyncio.Semaphore(max_sessions)
         self._queued = 0
         self._processes = [_Process(index) for index in range(max(1, processes))]

@@ -13,8 +13,9 @@ _BACKGROUND_TYPES = frozenset({"websocket", "eventsource", "media", "ping", "bea
 _POLLER_SEEN = 2
 _MAX_URLS = 10_000
 
-# Resolves when the document is loaded, the DOM has not changed for `quiet` ms, no short finite
-# animation runs and two frames were drawn, or after `cap` ms.
+# Resolves when the document's scripts have run (deferred and module ones come after parsing), the
+# DOM has not changed for `quiet` ms, no short finite animation runs and two frames were drawn, or
+# after `cap` ms.
 _QUIET_SCRIPT = """
 ({quiet, cap}) => new Promise(resolve => {
   const start = performance.now();
@@ -33,11 +34,13 @@ _QUIET_SCRIPT = """
     const timing = animation.effect?.getComputedTiming();
     return animation.playState === "running" && timing && timing.endTime < 1500;
   });
+  const loaded = () => document.readyState === "complete"
+    || performance.getEntriesByType("navigation")[0]?.domContentLoadedEventEnd > 0;
   let frames = 0;
   const frame = () => {
     frames += 1;
     const now = performance.now();
-    const quietNow = document.readyState !== "loading" && frames > 2
+    const quietNow = loaded() && frames > 2
       && now - last >= quiet && !animating();
     if (quietNow) return finish(true);
     if (now - start >= cap) return finish(false);

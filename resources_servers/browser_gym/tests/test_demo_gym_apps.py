@@ -9,30 +9,27 @@ import httpx
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
+from resources_servers.browser_gym.actions import Action, Reload, parse_action
 from resources_servers.browser_gym.browser.chromium import (
     UNWANTED_PLAYWRIGHT_ARGS,
     find_chromium,
     launch_args,
     running_as_root,
 )
+from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.demo_gym import server
 from resources_servers.browser_gym.demo_gym.tasks import VIEWPORT, load_tasks, seed_state
+from resources_servers.browser_gym.sessions import Sessions, SessionSettings
 from resources_servers.browser_gym.tests.test_demo_gym import SOLUTIONS, grade, results
+from responses_api_agents.browser_agent.adapters.openai_actions import (
+    action_to_canonical,
+    function_to_canonical,
+)
 
 PAGES = ["/crm/", "/crm/lead.html?id=L-1003", "/board/", "/shop/", "/docs/", "/settings/"]
 
 CLICKABLE_SELECTS = "select, select::picker(select) { appearance: base-select }"
 """What a session's browser does to a select, so that a click can choose an option."""
-
-KEYS = {
-    "CTRL": "Control",
-    "SHIFT": "Shift",
-    "ENTER": "Enter",
-    "TAB": "Tab",
-    "HOME": "Home",
-    "END": "End",
-    "ARROWRIGHT": "ArrowRight",
-}
 
 BOXES = """() => [...document.querySelectorAll(
   'button, input, select, option, textarea, a, li, article, section, [contenteditable], .line')]
@@ -60,15 +57,11 @@ async def browser() -> AsyncIterator[Browser]:
         await browser.close()
 
 
-@asynccontextmanager
-async def visitor(
-    browser: Browser, gym: httpx.AsyncClient, style: str = CLICKABLE_SELECTS
-) -> AsyncIterator[BrowserContext]:
-    """A fresh browser context whose pages have a style; fails on a script error or a request
-    to any other place than the gym.
+async def watch(context: BrowserContext, gym: httpx.AsyncClient, style: str) -> list[str]:
+    """Give the pages of a context a style, and return a list to which their faults are added:
+    script errors, console messages, and requests to any other place than the gym.
     """
     faults: list[str] = []
-    context = await browser.new_context(viewport={"width": 1280, "height": 720})
     await context.add_init_script(
         f"""{{
           const sheet = new CSSStyleSheet();
@@ -79,7 +72,17 @@ async def visitor(
     context.on("weberror", lambda error: faults.append(str(error.error)))
     context.on("console", lambda message: faults.append(message.text))
     context.on("request", lambda r: None if r.url.startswith(base(gym)) else faults.append(r.url))
+    return faults
+
+
+@asynccontextmanager
+async def visitor(
+    browser: Browser, gym: httpx.AsyncClient, style: str = CLICKABLE_SELECTS
+) -> AsyncIterator[BrowserContext]:
+    """A fresh browser context whose pages have a style and no faults."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 720})
     try:
+        faults = await watch(context, gym, style)
         yield context
     finally:
         await context.close()
@@ -94,97 +97,47 @@ async def dump(page: Page) -> dict[str, str]:
     return await page.evaluate("() => ({ ...localStorage })")
 
 
-# ---- a minimal hand for the scripts ----
+# ---- the scripts ----
 
 
-class Hand:
-    """Runs the actions of a scripted solution in a context's tabs."""
+@pytest.fixture(scope="module")
+async def sessions() -> AsyncIterator[Sessions]:
+    pool = LocalPool(
+        find_chromium(), processes=1, max_sessions=1, queue_limit=0, queue_timeout_s=60
+    )
+    sessions = Sessions(pool, SessionSettings())
+    await sessions.start()
+    yield sessions
+    await sessions.close()
 
-    def __init__(self, page: Page) -> None:
-        self.tabs = [page]
-        self.page = page
 
-    async def turn(self, turn: dict[str, Any]) -> None:
-        for action in turn.get("actions", []):
-            await getattr(self, action["type"])(
-                **{key: value for key, value in action.items() if key != "type"}
-            )
-        if "function" in turn:
-            await getattr(self, turn["function"]["name"])(**turn["function"]["arguments"])
-
-    async def click(self, x: int, y: int, button: Any) -> None:
-        link = await self.page.evaluate(
-            "([x, y]) => document.elementFromPoint(x, y).closest('a')?.target", [x, y]
-        )
-        if link is None:
-            await self.page.mouse.click(x, y, button=button)
-        elif link == "_blank":
-            async with self.page.context.expect_page() as opened:
-                await self.page.mouse.click(x, y, button=button)
-            self.page = await opened.value
-            self.tabs.append(self.page)
-            await self.page.wait_for_load_state()
-        else:
-            async with self.page.expect_event("load"):
-                await self.page.mouse.click(x, y, button=button)
-
-    async def double_click(self, x: int, y: int) -> None:
-        await self.page.mouse.dblclick(x, y)
-
-    async def drag(self, path: list[dict[str, int]]) -> None:
-        await self.page.mouse.move(**path[0])
-        await self.page.mouse.down()
-        for point in path[1:]:
-            await self.page.mouse.move(**point, steps=5)
-        await self.page.mouse.up()
-
-    async def keypress(self, keys: list[str]) -> None:
-        await self.page.keyboard.press("+".join(KEYS.get(key, key.lower()) for key in keys))
-
-    async def move(self, x: int, y: int) -> None:
-        await self.page.mouse.move(x, y)
-
-    async def screenshot(self) -> None:
-        await self.page.screenshot()
-
-    async def scroll(self, x: int, y: int, scroll_x: int, scroll_y: int) -> None:
-        await self.page.mouse.move(x, y)
-        await self.page.evaluate(
-            """() => { window.scrolled = new Promise((done) =>
-              document.addEventListener('scrollend', () => done(), { capture: true, once: true }))
-            }"""
-        )
-        await self.page.mouse.wheel(scroll_x, scroll_y)
-        await self.page.evaluate("() => window.scrolled")
-
-    async def type(self, text: str) -> None:
-        await self.page.keyboard.type(text)
-
-    async def switch_tab(self, index: int) -> None:
-        self.page = self.tabs[index]
-        await self.page.bring_to_front()
-
-    async def close_tab(self) -> None:
-        self.tabs.remove(self.page)
-        await self.page.close()
-        self.page = self.tabs[-1]
-
-    async def go_back(self) -> None:
-        await self.page.go_back()
+def batch_of(turn: dict[str, Any]) -> list[Action]:
+    """The actions of a scripted turn, as the agent would send them."""
+    actions = [action_to_canonical(action) for action in turn.get("actions", [])]
+    if function := turn.get("function"):
+        arguments = json.dumps(function["arguments"])
+        actions.append(function_to_canonical(function["name"], arguments))
+    return [parse_action(action) for action in actions]
 
 
 async def follow(
-    context: BrowserContext, gym: httpx.AsyncClient, task_id: str
+    sessions: Sessions, gym: httpx.AsyncClient, task_id: str, style: str = ""
 ) -> tuple[dict[str, str], dict[str, str], str]:
-    """Carry out a task's script; return the initial and the final state and the answer."""
-    page = await context.new_page()
-    await page.goto(base(gym) + load_tasks()[task_id].start_path)
-    initial = await dump(page)
-    hand = Hand(page)
+    """Carry out a task's script; return the initial and the final state and the answer.
+
+    Fails as `visitor` does.
+    """
     *turns, last = SOLUTIONS[task_id]["turns"]
-    for turn in turns:
-        await hand.turn(turn)
-    return initial, await dump(hand.page), last["answer"]
+    start_url = base(gym) + load_tasks()[task_id].start_path
+    session, _ = await sessions.seed(start_url, VIEWPORT["width"], VIEWPORT["height"])
+    faults = await watch(session.lease.context, gym, style)
+    # Again, watched and with the style.
+    for batch in [[Reload()], *(batch_of(turn) for turn in turns)]:
+        results, _ = await sessions.step(session.session_id, batch)
+        assert [result.error for result in results] == [None] * len(batch)
+    state = await sessions.finish(session.session_id)
+    assert faults == []
+    return state.initial[base(gym)], state.final[base(gym)], last["answer"]
 
 
 async def reward(
@@ -196,9 +149,8 @@ async def reward(
 
 
 @pytest.mark.parametrize("task_id", list(SOLUTIONS))
-async def test_script_earns_its_reward(browser: Browser, gym: httpx.AsyncClient, task_id: str):
-    async with visitor(browser, gym) as context:
-        initial, final, answer = await follow(context, gym, task_id)
+async def test_script_earns_its_reward(sessions: Sessions, gym: httpx.AsyncClient, task_id: str):
+    initial, final, answer = await follow(sessions, gym, task_id)
 
     assert (
         await reward(gym, task_id, initial, final, answer)
@@ -209,11 +161,10 @@ async def test_script_earns_its_reward(browser: Browser, gym: httpx.AsyncClient,
 
 @pytest.mark.parametrize("task_id", ["CRM-06", "BRD-02", "SHOP-04", "DOC-04", "SET-02", "SET-04"])
 async def test_script_works_whatever_the_font(
-    browser: Browser, gym: httpx.AsyncClient, task_id: str
+    sessions: Sessions, gym: httpx.AsyncClient, task_id: str
 ):
-    style = CLICKABLE_SELECTS + " * { font-family: monospace !important }"
-    async with visitor(browser, gym, style) as context:
-        initial, final, answer = await follow(context, gym, task_id)
+    style = "* { font-family: monospace !important }"
+    initial, final, answer = await follow(sessions, gym, task_id, style)
 
     assert await reward(gym, task_id, initial, final, answer) == 1
 

@@ -42,7 +42,7 @@ class Call:
         kind: `computer` for the computer tool, `function` for a function tool.
         native: the provider's untouched item.
         actions: canonical actions to run in order.
-        error: why the call cannot be run at all; told to the model in place of a result.
+        error: why the call stops after its `actions`; told to the model as the next one's result.
         safety_checks: what the provider wants acknowledged before the call is run.
     """
 

@@ -68,6 +68,8 @@ class OpenAIAdapter:
     def start(self, params: dict[str, Any], screen: Screen) -> dict[str, Any]:
         """Return the first request: the run's own input with the first screenshot."""
         params = {k: v for k, v in params.items() if v is not None}
+        # A conversation that the provider does not store cannot be continued by its id.
+        self._stateless = self._stateless or params.get("store") is False
         items = params.pop("input")
         if isinstance(items, str):
             items = [{"role": "user", "content": items}]
@@ -105,13 +107,14 @@ class OpenAIAdapter:
         self._history += self._new
         self._history += items
         self._new = []
+        self._unforce_tool()
         return Reply(
             response_id=response["id"],
             items=items,
             calls=calls,
             message=message or refusal,
             reasoning=reasoning,
-            stop=_stop_reason(response, calls, message, refusal),
+            stop=_stop_reason(response, items, message, refusal),
             usage=_usage(response.get("usage") or {}),
         )
 
@@ -139,6 +142,11 @@ class OpenAIAdapter:
         if self._previous:
             request["previous_response_id"] = self._previous
         return request
+
+    def _unforce_tool(self) -> None:
+        """Let the model choose from its second reply on: a forced call could never end the run."""
+        if self._params.get("tool_choice") not in ("auto", "none"):
+            self._params.pop("tool_choice", None)
 
     def _tool(self, screen: Screen) -> dict[str, Any]:
         if not self._preview:
@@ -203,13 +211,16 @@ def _read_call(item: Item) -> Call | None:
 
 
 def _stop_reason(
-    response: dict[str, Any], calls: list[Call], message: str, refusal: str
+    response: dict[str, Any], items: list[Item], message: str, refusal: str
 ) -> StopReason | None:
     incomplete = (response.get("incomplete_details") or {}).get("reason")
     if incomplete:
         return "content_filter" if incomplete == "content_filter" else "truncated_reply"
     if refusal:
         return "refusal"
+    calls = [item for item in items if item["type"] in ("computer_call", "function_call")]
+    if any(item.get("status") not in (None, "completed") for item in calls):
+        return "truncated_reply"  # a call that was cut off can be neither run nor answered
     if not calls and not message:
         return "empty_reply"
     return None

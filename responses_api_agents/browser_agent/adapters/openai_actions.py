@@ -154,6 +154,7 @@ def _chords(keys: list[str]) -> list[list[str]]:
     if not keys:
         raise UnusableCall("keypress: 'keys' is empty")
     keys = _key_list(keys)
+    keys = [part for key in keys for part in _split(key)]
     modifiers = [key for key in keys if _is_modifier(key)]
     others = [key for key in keys if not _is_modifier(key)]
     return [[*modifiers, key] for key in others] or [modifiers]
@@ -164,6 +165,13 @@ def _key_list(keys: Any) -> list[str]:
     if not isinstance(keys, list):
         raise UnusableCall(f"'keys' is a list, not {keys!r:.100}")
     return keys
+
+
+def _split(key: str) -> list[str]:
+    """Return the keys of one name; some models write a chord as one, "ctrl+a"."""
+    if len(key) < 3 or "+" not in key:
+        return [key]
+    return [*key.removesuffix("+").rstrip("+").split("+"), *(["+"] if key.endswith("+") else [])]
 
 
 def _is_modifier(key: str) -> bool:

@@ -217,6 +217,23 @@ async def test_reasoning_and_state(start: Start, site: str, state: str) -> None:
         assert [item["type"] for item in last["input"]] == ["computer_call_output"]
 
 
+async def test_run_that_must_not_be_stored_is_stateless(start: Start, site: str) -> None:
+    stack = await start(script([computer_call(SECOND)]))
+    params = {"input": "Do it.", "store": False}
+    row = await stack.run(f"{site}/links.html", responses_create_params=params)
+    assert row["reward"] == 1
+    assert "previous_response_id" not in stack.simulator.requests[1].body
+
+
+async def test_forced_tool_is_forced_once(start: Start, site: str) -> None:
+    stack = await start(script([computer_call(SECOND)]))
+    params = {"input": "Do it.", "tool_choice": "required"}
+    row = await stack.run(f"{site}/links.html", responses_create_params=params)
+    assert row["termination_reason"] == "finished"
+    sent = [request.body.get("tool_choice") for request in stack.simulator.requests]
+    assert sent == ["required", None]
+
+
 async def test_preview_tool(start: Start, site: str) -> None:
     policy = script([preview_call(SECOND)], [message("ok")])
     stack = await start(policy, model="computer-use-preview")
@@ -275,6 +292,10 @@ async def test_usage_is_summed_with_cached_and_reasoning_tokens(start: Start, si
         (scripts.refused(), "refusal"),
         (scripts.empty(), "empty_reply"),
         (scripts.incomplete(), "truncated_reply"),
+        (
+            script([computer_call(SECOND), {**computer_call(SECOND), "status": "incomplete"}]),
+            "truncated_reply",
+        ),
     ],
 )
 async def test_replies_that_end_the_run_are_valid_outcomes(
@@ -471,6 +492,13 @@ async def test_responses_route_runs_without_grading(start: Start, site: str) -> 
     output = answer.json()["output"]
     assert output[-1]["content"][0]["text"] == "There it is."
     stack.check_requests()
+    assert "metadata" not in stack.simulator.requests[0].body
+
+
+async def test_verification_can_be_skipped(start: Start, site: str) -> None:
+    stack = await start(script(), skip_verification=True, skip_verification_reward=0.5)
+    row = await stack.run(f"{site}/links.html")
+    assert (row["reward"], row["verification_skipped"]) == (0.5, True)
 
 
 async def test_responses_route_needs_a_start_page(start: Start) -> None:

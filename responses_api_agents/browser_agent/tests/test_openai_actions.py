@@ -39,6 +39,9 @@ from responses_api_agents.browser_agent.adapters.openai_actions import (
             {"chords": [["CTRL", "K"], ["CTRL", "S"]]},
         ),
         ({"type": "keypress", "keys": ["SHIFT"]}, {"chords": [["SHIFT"]]}),
+        ({"type": "keypress", "keys": ["ctrl+shift+t"]}, {"chords": [["ctrl", "shift", "t"]]}),
+        ({"type": "keypress", "keys": ["ctrl++"]}, {"chords": [["ctrl", "+"]]}),
+        ({"type": "keypress", "keys": ["CTRL", "+"]}, {"chords": [["CTRL", "+"]]}),
         ({"type": "move", "x": 3, "y": 4}, {"type": "move", "x": 3, "y": 4}),
         (
             {"type": "scroll", "x": 3, "y": 4, "scroll_x": 5, "scroll_y": -6},
