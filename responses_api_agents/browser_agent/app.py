@@ -108,6 +108,8 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             else:
                 logger.exception("a rollout failed by a fault of the agent")
                 failure = RolloutFailure("agent_run_error", f"{type(error).__name__}: {error}")
+            task = body.verifier_metadata.get("task_id")
+            logger.warning("task %s is masked: %s: %s", task, failure.kind, failure.reason)
             record = episode.record
             graded = row | _masked(failure, response_of(record, self.config.model))
         finally:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import os
-import tempfile
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -110,13 +108,12 @@ def _write_once(path: Path, data: bytes) -> None:
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    temporary = path.with_name(f".writing-{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
+        temporary.write_bytes(data)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

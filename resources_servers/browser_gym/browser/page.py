@@ -168,7 +168,9 @@ class PageDriver:
         Raises:
             ActionError: the address is not allowed or did not answer.
         """
-        await self._navigate(url)
+        status = await self._navigate(url)
+        if status and status >= 400:
+            raise ActionError(f"{url} answered HTTP {status}")
         observation = await self.observe()
         # What lies before the start page (an empty one) is not part of the task's history. Refused
         # while the page is leaving for another, as one that forwards to the real start does.
@@ -276,17 +278,19 @@ class PageDriver:
     def _page(self) -> Page:
         return self._tabs.active.page
 
-    async def _navigate(self, url: str) -> None:
+    async def _navigate(self, url: str) -> int | None:
+        """Go to an address and return the HTTP status, if there is one."""
         url = normalize_url(url)
         try:
-            await self._page.goto(
+            response = await self._page.goto(
                 url, wait_until="commit", timeout=self._navigation_timeout_s * 1000
             )
         except Error as error:
             reason = _first_line(error)
             if "Download is starting" in reason:
-                return  # reported as a download; the page stays where it is
+                return None  # reported as a download; the page stays where it is
             raise ActionError(f"{url} could not be opened: {reason}") from error
+        return response.status if response else None
 
     async def _history(self, offset: int) -> None:
         cdp = self._tabs.active.cdp

@@ -325,6 +325,21 @@ async def test_dead_start_page_is_the_environments_fault(client: Client) -> None
     assert await client.sessions() == 0
 
 
+async def test_start_page_that_is_not_there_is_the_environments_fault(
+    client: Client, site: str
+) -> None:
+    body = {"start_url": f"{site}/no-such-page"}
+    answer = await client.post("/seed_session", body, status=503)
+    assert answer["failure_kind"] == "provider_unavailable"
+    assert "answered HTTP 404" in answer["failure_reason"]
+
+
+async def test_missing_page_later_on_is_shown_to_the_model(client: Client, site: str) -> None:
+    env_id = await links(client, site)
+    answer = await client.step(env_id, {"type": "navigate", "url": f"{site}/no-such-page"})
+    assert (answer["error"], answer["current_url"]) == (None, f"{site}/no-such-page")
+
+
 async def test_full_pool_says_so(new_client: ClientFactory, site: str) -> None:
     client = await new_client(max_sessions=1, queue_limit=1, queue_timeout_s=0.2)
     env_id = await links(client, site)

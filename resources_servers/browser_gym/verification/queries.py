@@ -22,6 +22,8 @@ class _Functions(functions.Functions):
             return None
 
 
+MAX_ERROR_CHARS = 300
+
 _OPTIONS = jmespath.Options(custom_functions=_Functions())
 _TABLE: dict[str, Any] = _Functions.FUNCTION_TABLE
 
@@ -56,7 +58,10 @@ class Query:
             return self._compiled.search(document, options=_OPTIONS)
         # JMESPath's own errors are ValueErrors; numbers and depth of a page's making give the rest.
         except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
-            raise QueryError(f"{type(error).__name__}: {error}") from error
+            # The error may quote the whole document.
+            text = str(error)
+            text = text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}…"
+            raise QueryError(f"{type(error).__name__}: {text}") from error
 
 
 def _check_node(node: dict[str, Any], parent: str = "") -> None:
