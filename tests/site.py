@@ -43,7 +43,7 @@ def create_site() -> Starlette:
     """Build the site: `tests/pages/` and routes that are slow, redirect, download or never end."""
     return Starlette(
         routes=[
-            Route("/slow/{ms:int}", _slow),
+            Route("/slow/{ms:int}", _slow, methods=["GET", "POST"]),
             Route("/slow-page/{ms:int}", _slow_page),
             Route("/download/{name}", _download),
             Route("/never", _never),

@@ -137,6 +137,7 @@ class PageDriver:
         settled_at = time.monotonic()
         tab = self._tabs.active
         image, tabs = await asyncio.gather(self._capture(tab), self._tabs.describe())
+        self._settler.rest()
         if shows_verifier(tab.page):
             self._tabs.report("blocked", url=tab.page.url)
             image = await self._leave(tab)

@@ -4,18 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 
 from playwright.async_api import BrowserContext, Error, Page, Request
 
 # Requests that stay open by design, or that nobody waits for.
 _BACKGROUND_TYPES = frozenset({"websocket", "eventsource", "media", "ping", "beacon", "manifest"})
-# A URL requested this often before is a poller: waiting for it would never end.
-_POLLER_SEEN = 2
+# A URL requested this often within one step, or this often while nobody acts, is polled: waiting
+# for it would never end.
+_POLLED = 2
 _MAX_URLS = 10_000
 
+# Remembers the page's timers of at most 600 ms, so that a delayed change is waited for: a debounced
+# search, a toast, a "saved" mark. Left out are timers of a callback that ran three times within two
+# seconds (a clock, an animation, polling) and those more than three timers deep. The functions stay
+# native to look at: a proxy answers as its target does.
+TIMER_SCRIPT = """
+(() => {
+  const longest = 600, deepest = 3, due = new Map(), runs = new Map();
+  let depth = 0;
+  const polled = key => {
+    const times = runs.get(key);
+    return times && times.length > 2 && performance.now() - times[0] < 2000;
+  };
+  const ran = key => {
+    const times = runs.get(key) || [];
+    times.push(performance.now());
+    if (times.length > 3) times.shift();
+    if (runs.size < 1000) runs.set(key, times);
+  };
+  window.setTimeout = new Proxy(window.setTimeout, {
+    apply(target, self, [handler, delay, ...rest]) {
+      if (typeof handler !== "function" || delay > longest || depth >= deepest)
+        return Reflect.apply(target, self, [handler, delay, ...rest]);
+      const key = `${delay} ${String(handler).slice(0, 300)}`, level = depth + 1;
+      const id = Reflect.apply(target, self, [function (...values) {
+        due.delete(id);
+        ran(key);
+        const before = depth;
+        depth = level;
+        try {
+          return handler.apply(this, values);
+        } finally {
+          depth = before;
+        }
+      }, delay, ...rest]);
+      if (!polled(key)) due.set(id, performance.now() + (+delay || 0));
+      return id;
+    },
+  });
+  window.clearTimeout = new Proxy(window.clearTimeout, {
+    apply(target, self, values) {
+      due.delete(values[0]);
+      return Reflect.apply(target, self, values);
+    },
+  });
+  Object.defineProperty(window, Symbol.for("browser-gym.timers"), {value: () => due.size});
+})();
+"""
+
 # Resolves when the document's scripts have run (deferred and module ones come after parsing), the
-# DOM has not changed for `quiet` ms, no short finite animation runs and two frames were drawn, or
-# after `cap` ms.
+# DOM has not changed for `quiet` ms, no short finite animation runs, no short timer is due and two
+# frames were drawn, or after `cap` ms.
 _QUIET_SCRIPT = """
 ({quiet, cap}) => new Promise(resolve => {
   const start = performance.now();
@@ -36,12 +86,13 @@ _QUIET_SCRIPT = """
   });
   const loaded = () => document.readyState === "complete"
     || performance.getEntriesByType("navigation")[0]?.domContentLoadedEventEnd > 0;
+  const timers = window[Symbol.for("browser-gym.timers")] || (() => 0);
   let frames = 0;
   const frame = () => {
     frames += 1;
     const now = performance.now();
     const quietNow = loaded() && frames > 2
-      && now - last >= quiet && !animating();
+      && now - last >= quiet && !timers() && !animating();
     if (quietNow) return finish(true);
     if (now - start >= cap) return finish(false);
     requestAnimationFrame(frame);
@@ -57,25 +108,32 @@ _PROBE_CAP_MS = 500
 class Settler:
     """Follows a context's requests, and waits until what an action started has ended.
 
-    Waits for: fetches started since `mark` in any tab, navigations, DOM changes, short CSS
-    animations and two drawn frames. Not held up by web sockets, server-sent events, polling or
-    endless animation. A bare timer (`setTimeout` and then a DOM change) that fires after the page
-    went quiet is missed.
+    Waits for: fetches started since `mark` in any tab, navigations, timers of at most 600 ms, DOM
+    changes, short CSS animations and two drawn frames. Not held up by web sockets, server-sent
+    events, polling, clocks or endless animation.
     """
 
     def __init__(self, context: BrowserContext, *, max_ms: int) -> None:
         """Start following `context`; one `settle` lasts at most `max_ms`."""
         self._max_s = max_ms / 1000
         self._pending: set[Request] = set()
-        self._seen: dict[str, int] = {}
+        self._acting = True
+        self._seen_in_step: Counter[str] = Counter()
+        self._seen_at_rest: Counter[str] = Counter()
         self._changed = asyncio.Event()
         context.on("request", self._on_request)
         context.on("requestfinished", self._on_end)
         context.on("requestfailed", self._on_end)
 
     def mark(self) -> None:
-        """Forget requests that are still open: only those started from now on are waited for."""
+        """Start a step: only requests started from now on are waited for."""
         self._pending.clear()
+        self._seen_in_step.clear()
+        self._acting = True
+
+    def rest(self) -> None:
+        """End a step: what is requested until the next one is the page's own background work."""
+        self._acting = False
 
     async def settle(self, page: Page) -> bool:
         """Wait until `page` is quiet; return False if the bound came first."""
@@ -105,12 +163,14 @@ class Settler:
             return False
 
     def _on_request(self, request: Request) -> None:
-        seen = self._seen.get(request.url, 0)
-        if len(self._seen) < _MAX_URLS:
-            self._seen[request.url] = seen + 1
-        if request.resource_type in _BACKGROUND_TYPES:
+        url = request.url
+        seen = self._seen_in_step if self._acting else self._seen_at_rest
+        if len(seen) < _MAX_URLS:
+            seen[url] += 1
+        if not self._acting or request.resource_type in _BACKGROUND_TYPES:
             return
-        if seen >= _POLLER_SEEN and not request.is_navigation_request():
+        polled = self._seen_at_rest[url] >= _POLLED or seen[url] > _POLLED
+        if polled and not request.is_navigation_request():
             return
         self._pending.add(request)
         self._changed.set()

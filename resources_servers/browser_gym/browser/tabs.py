@@ -13,6 +13,7 @@ from typing import Any, Literal
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Error, Page
 
 from resources_servers.browser_gym.browser.capture import shown_text
+from resources_servers.browser_gym.browser.settle import TIMER_SCRIPT
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class Tabs:
     async def open_first(self) -> Tab:
         """Open the session's first tab."""
         await self._context.add_init_script(_SELECT_STYLE_SCRIPT)
+        await self._context.add_init_script(TIMER_SCRIPT)
         self._context.on("page", self._on_page)
         self._context.on("dialog", self._on_dialog)
         await self._context.new_page()
