@@ -1,0 +1,47 @@
+"""When a page counts as quiet: what a step waits for, and what does not hold it."""
+
+import pytest
+
+from conftest import Client
+
+VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
+
+
+@pytest.fixture
+async def env_id(client: Client, site: str) -> str:
+    seeded = await client.seed(f"{site}/timers.html", **VIEWPORT)
+    # The page's own functions look as they do in any browser.
+    assert seeded["title"] == "Timers true1"
+    return seeded["env_id"]
+
+
+@pytest.mark.parametrize(("y", "title"), [(40, "Later"), (220, "Nested")])
+async def test_bare_timer_is_waited_for(client: Client, env_id: str, y: int, title: str) -> None:
+    answer = await client.step(env_id, {"type": "click", "x": 60, "y": y})
+    assert (answer["title"], answer["settled"]) == (title, True)
+
+
+async def test_debounced_search_is_waited_for(client: Client, env_id: str) -> None:
+    await client.step(env_id, {"type": "click", "x": 60, "y": 100})
+    for text in ("alpha", " beta", " gamma"):
+        answer = await client.step(env_id, {"type": "type", "text": text})
+    assert answer["title"] == "Found alpha beta gamma"
+
+
+async def test_same_request_of_every_step_is_waited_for(client: Client, env_id: str) -> None:
+    for number in range(1, 6):
+        answer = await client.step(env_id, {"type": "click", "x": 60, "y": 160})
+        assert answer["title"] == f"Saved {number}"
+
+
+async def test_clock_of_the_page_does_not_hold_a_step(client: Client, env_id: str) -> None:
+    await client.step(env_id, {"type": "click", "x": 60, "y": 280})
+    answer = await client.step(env_id, {"type": "screenshot"})
+    # Its DOM changes every 40 ms, so it is never quiet; the bound holds.
+    assert answer["timings_ms"]["settle"] < 3500
+
+
+async def test_cleared_timer_is_not_waited_for(client: Client, env_id: str) -> None:
+    answer = await client.step(env_id, {"type": "click", "x": 60, "y": 340})
+    assert answer["settled"]
+    assert answer["timings_ms"]["settle"] < 550
