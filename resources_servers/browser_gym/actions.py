@@ -19,6 +19,7 @@ MAX_HOLD_MS = 60_000
 MAX_TEXT_LENGTH = 100_000
 MAX_SCROLL_PX = 1_000_000
 MAX_TAB_INDEX = 10_000
+MIN_ZOOM_PX = 10
 
 
 class Point(BaseModel):
@@ -53,6 +54,27 @@ class Screenshot(_Action):
     """Look at the page without acting."""
 
     type: Literal["screenshot"] = "screenshot"
+
+
+class Region(BaseModel):
+    """A rectangle in CSS pixels of the viewport, from its top left to its bottom right corner."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+class Zoom(_Action):
+    """Look at one region of the viewport, enlarged; meant to be the last action of a batch.
+
+    The region must be at least `MIN_ZOOM_PX` wide and high; the page driver tells the model.
+    """
+
+    type: Literal["zoom"] = "zoom"
+    region: Region
 
 
 class Click(_AtOptionalPoint):
@@ -210,6 +232,7 @@ class CursorPosition(_Action):
 
 Action = Annotated[
     Screenshot
+    | Zoom
     | Click
     | Move
     | MouseDown

@@ -50,11 +50,12 @@ class ObservationBody(BaseModel):
     """What a session shows.
 
     Attributes:
-        screenshot: base64 of the encoded viewport image, no data-URL prefix; empty when the page
-            drew nothing in time (`error` says so).
+        screenshot: base64 of the encoded image, no data-URL prefix: the viewport, or the region
+            that a `zoom` event names, as large as fits the viewport; empty when the page drew
+            nothing in time (`error` says so).
         media_type: of the screenshot.
         events: what happened by itself: tab_opened, tab_closed, dialog, download,
-            download_failed, crash, blocked.
+            download_failed, crash, blocked; and zoom, with the `region` the screenshot shows.
         settled: whether the page was quiet when the screenshot was taken.
         timings_ms: act, settle, capture.
     """

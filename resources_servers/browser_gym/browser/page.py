@@ -55,10 +55,11 @@ class Observation:
     """What a session looks like after a step.
 
     Attributes:
-        image: the active tab's viewport; None if the page did not draw in time.
+        image: the active tab's viewport, or the region of it that the last action zoomed into
+            (a `zoom` event says which); None if the page did not draw in time.
         url: of the active tab.
         tabs: `{tab_id, index, url, title, active}` for each tab.
-        events: tabs, dialogs, downloads and crashes since the last observation.
+        events: tabs, dialogs, downloads, crashes and zoom since the last observation.
         settled: whether the page was quiet before the bound.
         timings_ms: `act`, `settle`, `capture`.
     """
@@ -102,6 +103,8 @@ class PageDriver:
             navigation_timeout_s: longest wait for the answer to a navigation.
         """
         self._tabs = tabs
+        self._width, self._height = width, height
+        self._zoom: act.Region | None = None
         self._format: ImageFormat = image_format
         self._quality = image_quality
         self._action_timeout_s = action_timeout_s
@@ -122,6 +125,7 @@ class PageDriver:
             if index and action.type not in ("screenshot", "wait"):
                 # The next action of a batch was planned on the state the last one leads to.
                 await self._settle()
+            self._zoom = None  # only the last action shapes the screenshot
             result = await self._run_one(action)
             results.append(result)
             failed = result.status == "error"
@@ -136,12 +140,15 @@ class PageDriver:
         settled = await self._settle()
         settled_at = time.monotonic()
         tab = self._tabs.active
-        image, tabs = await asyncio.gather(self._capture(tab), self._tabs.describe())
+        zoom, self._zoom = self._zoom, None
+        image, tabs = await asyncio.gather(self._capture(tab, zoom), self._tabs.describe())
         self._settler.rest()
         if shows_verifier(tab.page):
             self._tabs.report("blocked", url=tab.page.url)
             image = await self._leave(tab)
             tabs = await self._tabs.describe()
+        elif zoom:
+            self._tabs.report("zoom", region=zoom.model_dump())
         return Observation(
             image=image,
             url=shown_text(tab.page.url),
@@ -192,10 +199,15 @@ class PageDriver:
                 return settled
         return False
 
-    async def _capture(self, tab: Tab) -> Image | None:
+    async def _capture(self, tab: Tab, zoom: act.Region | None = None) -> Image | None:
+        scale = 1.0
+        if zoom:
+            scale = min(self._width / (zoom.x1 - zoom.x0), self._height / (zoom.y1 - zoom.y0))
         for _ in range(_CAPTURE_TRIES):
             try:
-                return await take_screenshot(tab.cdp, self._format, self._quality)
+                return await take_screenshot(
+                    tab.cdp, self._format, self._quality, region=zoom, scale=scale
+                )
             except TimeoutError:
                 return None
             except Error:
@@ -228,6 +240,8 @@ class PageDriver:
         match action:
             case act.Screenshot():
                 return None
+            case act.Zoom():
+                self._zoom = self._checked(action.region)
             case act.Click():
                 await self._input.click(action)
             case act.Move():
@@ -274,6 +288,27 @@ class PageDriver:
                     return "the pointer has not been placed yet"
                 return "x={:g}, y={:g}".format(*self._input.cursor)
         return None
+
+    def _checked(self, region: act.Region) -> act.Region:
+        """Return a region that can be shown enlarged; tell the model what is wrong with another."""
+        x0, y0, x1, y1 = region.x0, region.y0, region.x1, region.y1
+        if x1 <= x0 or y1 <= y0:
+            raise ActionError(
+                f"the region from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) is empty or reversed: "
+                "give its top left corner as x0, y0 and its bottom right one as x1, y1"
+            )
+        if x0 < 0 or y0 < 0 or x1 > self._width or y1 > self._height:
+            raise ActionError(
+                f"the region from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) reaches outside the "
+                f"{self._width}x{self._height} viewport: keep x within 0 and {self._width}, "
+                f"y within 0 and {self._height}, and scroll to see more"
+            )
+        if min(x1 - x0, y1 - y0) < act.MIN_ZOOM_PX:
+            raise ActionError(
+                f"the region is {x1 - x0:g}x{y1 - y0:g} px: make it at least "
+                f"{act.MIN_ZOOM_PX} px wide and high"
+            )
+        return region
 
     @property
     def _page(self) -> Page:
