@@ -47,6 +47,7 @@ from resources_servers.browser_gym.sessions import (
     Sessions,
     SessionSettings,
 )
+from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.contract import Evidence
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
@@ -202,7 +203,8 @@ class BrowserGymServer(SimpleResourcesServer):
         viewport = metadata.get("viewport") or {}
         width = body.viewport_width or viewport.get("width") or self.config.viewport_width
         height = body.viewport_height or viewport.get("height") or self.config.viewport_height
-        session, observation = await self._sessions.seed(start_url, width, height)
+        start = VerifierMetadata.parse(metadata).browser
+        session, observation = await self._sessions.seed(start_url, width, height, start)
         request.session[SESSION_ID_KEY] = session.session_id
         return SeedResponse(
             env_id=session.session_id,

@@ -179,6 +179,8 @@ def _row(task: _Task, verifier: str) -> Row:
     }
     if task.category is not None:
         metadata["category"] = task.category
+    if told.get("browser") is not None:
+        metadata["browser"] = told["browser"]
     if verifier == "local_storage":
         metadata["assertions"] = _assertions_with_checks(task)
     return {

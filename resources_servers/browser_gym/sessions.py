@@ -23,6 +23,7 @@ from typing import Any, Literal
 from playwright.async_api import Error
 
 from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser import start_state
 from resources_servers.browser_gym.browser.backend import (
     FAILURE_EXPIRED,
     FAILURE_LOST,
@@ -47,6 +48,7 @@ from resources_servers.browser_gym.browser.policy import (
     origin_of,
 )
 from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tabs
+from resources_servers.browser_gym.task_row import BrowserStart
 
 logger = logging.getLogger(__name__)
 
@@ -174,21 +176,25 @@ class Sessions:
         if self._downloads:
             await asyncio.to_thread(shutil.rmtree, self._downloads, ignore_errors=True)
 
-    async def seed(self, start_url: str, width: int, height: int) -> tuple[Session, Observation]:
+    async def seed(
+        self, start_url: str, width: int, height: int, start: BrowserStart | None = None
+    ) -> tuple[Session, Observation]:
         """Open a session on `start_url`.
 
         Args:
             start_url: http(s) address.
             width: viewport width in CSS px.
             height: viewport height in CSS px.
+            start: what the browser holds and tells pages, where not the server's defaults.
 
         Raises:
             UrlNotAllowed: not an http(s) address.
+            InvalidTask: the browser refuses what `start` says.
             BrowserError: no browser to be had.
             StartPageError: the page did not open.
         """
         start_url = normalize_url(start_url)
-        work = self._task(self._seed(start_url, width, height))
+        work = self._task(self._seed(start_url, width, height, start or BrowserStart()))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -271,17 +277,19 @@ class Sessions:
             raise SessionError(f"session {session_id} was {closed_by} before", FAILURE_LOST)
         raise SessionError(f"there is no session {session_id!r} on this server", FAILURE_LOST)
 
-    async def _seed(self, start_url: str, width: int, height: int) -> tuple[Session, Observation]:
+    async def _seed(
+        self, start_url: str, width: int, height: int, start: BrowserStart
+    ) -> tuple[Session, Observation]:
         settings = self._settings
-        lease = await self._backend.acquire(
-            BrowserSpec(width, height, settings.locale, settings.timezone)
-        )
+        defaults = BrowserSpec(width, height, settings.locale, settings.timezone)
+        lease = await self._backend.acquire(start_state.context_spec(start, defaults, start_url))
         session_id = str(uuid.uuid4())
         download_dir = Path(self._downloads or tempfile.gettempdir(), session_id)
         tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
         try:
             await block_verifier(lease.context)
-            await tabs.open_first()
+            first = await tabs.open_first()
+            await start_state.apply(start, lease.context, first.page, start_url)
             driver = PageDriver(
                 lease.context,
                 tabs,

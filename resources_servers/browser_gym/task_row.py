@@ -3,10 +3,20 @@
 Extra fields are allowed and kept: NeMo Gym and later verifiers have their own.
 """
 
-from typing import Annotated, Any, Self
+import re
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
@@ -53,6 +63,124 @@ class Viewport(_Row):
     height: Pixels
 
 
+class _Strict(BaseModel):
+    """An object whose keys are all ours: a misspelt one would go unnoticed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_known_keys(cls, data: Any) -> Any:
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        unknown = [key for key in data if key not in known] if isinstance(data, dict) else []
+        if unknown:
+            raise ValueError(f"unknown key {unknown[0]!r}; there are {', '.join(known)}")
+        return data
+
+
+def _check_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(
+            'give a text in quotes; an object as its JSON text, such as "{\\"a\\": 1}"'
+        )
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError("half of a surrogate pair is no text; give the whole character")
+    return value
+
+
+def _check_origin(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
+        raise ValueError("give scheme, host and port only, such as http://127.0.0.1:8777")
+    return address
+
+
+# The network stack sets these itself, and refuses a request on which somebody else did.
+_RESERVED_HEADERS = re.compile(
+    "connection|content-length|cookie2?|host|keep-alive|te|trailer|transfer-encoding|upgrade",
+    re.IGNORECASE,
+)
+
+
+def _check_header_name(name: str) -> str:
+    if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        raise ValueError("not the name of a header, such as X-User")
+    if _RESERVED_HEADERS.fullmatch(name):
+        raise ValueError("the browser sets this header itself; cookies go in 'cookies'")
+    return name
+
+
+def _check_header_value(value: str) -> str:
+    if not re.fullmatch(r"(?:[!-~](?:[ -~\t]*[!-~])?)?", value):
+        raise ValueError("a header holds printable ASCII only, and no space at its ends")
+    return value
+
+
+def _check_expiry(time_s: float) -> float:
+    if time_s != -1 and not 0 < time_s < 1e11:
+        raise ValueError("give a Unix time in seconds, or -1 for the length of the session")
+    return time_s
+
+
+Text = Annotated[str, BeforeValidator(_check_text)]
+Origin = Annotated[WebAddress, AfterValidator(_check_origin), BeforeValidator(_check_text)]
+HeaderName = Annotated[Text, AfterValidator(_check_header_name)]
+HeaderValue = Annotated[Text, AfterValidator(_check_header_value)]
+Items = dict[Text, Text]
+
+
+class Cookie(_Strict):
+    """A cookie, in Playwright's words; either `url`, or `domain` and `path`, say whose it is.
+
+    Attributes:
+        expires: Unix time in seconds; -1, or nothing, for a cookie of the session.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    name: Annotated[Text, Field(min_length=1)]
+    value: Text
+    url: WebAddress | None = None
+    domain: Text | None = None
+    path: Text | None = None
+    expires: Annotated[float, AfterValidator(_check_expiry)] | None = None
+    http_only: bool | None = None
+    secure: bool | None = None
+    same_site: Literal["Strict", "Lax", "None"] | None = None
+    partition_key: Text | None = None
+
+    @model_validator(mode="after")
+    def _has_an_owner(self) -> Self:
+        if self.url and (self.domain or self.path):
+            raise ValueError("give either 'url', or 'domain' and 'path', not both")
+        if not self.url and not (self.domain and self.path):
+            raise ValueError("give 'url', or both 'domain' and 'path'")
+        return self
+
+
+class HttpCredentials(_Strict):
+    """What the browser answers when the start page's origin asks for a user name (HTTP auth)."""
+
+    username: Text
+    password: Text
+
+
+class BrowserStart(_Strict):
+    """How the browser of a task starts; all of it is in place before the start page is opened.
+
+    Attributes:
+        local_storage: {origin: {key: text}}; part of the initial state.
+        session_storage: {origin: {key: text}} of the first tab.
+        cookies: For any site.
+        headers: {name: value}, added to each request to the start URL's origin.
+        http_credentials: For the start URL's origin.
+    """
+
+    local_storage: dict[Origin, Items] = {}
+    session_storage: dict[Origin, Items] = {}
+    cookies: list[Cookie] = []
+    headers: dict[HeaderName, HeaderValue] = {}
+    http_credentials: HttpCredentials | None = None
+
+
 class VerifierMetadata(_Row):
     """What the resources server needs to start and to grade a task.
 
@@ -61,6 +189,7 @@ class VerifierMetadata(_Row):
         gym_url: Address of the web gym that serves the task, if one does.
         start_url: Where the session starts; the gym's address if the row does not say.
         viewport: Size of the page; the server's default if the row does not say.
+        browser: How the browser starts: what is stored in it, and what it tells pages.
         verifier: Who grades; see `verification/verifiers.py`.
         category: Kind of task, for reports and for stratified splits.
         assertions: What `local_storage` checks; see `verification/assertions.py`.
@@ -70,6 +199,7 @@ class VerifierMetadata(_Row):
     gym_url: WebAddress | None = None
     start_url: WebAddress | None = None
     viewport: Viewport | None = None
+    browser: BrowserStart | None = None
     verifier: str | None = None
     category: str | None = None
     assertions: list[Any] | None = None

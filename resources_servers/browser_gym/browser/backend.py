@@ -57,16 +57,18 @@ class BrowserSpec:
         height: viewport height in CSS px.
         locale: BCP 47 tag.
         timezone: IANA name.
+        http_credentials: (origin, user name, password) of the one origin that may ask for them.
     """
 
     width: int
     height: int
     locale: str
     timezone: str
+    http_credentials: tuple[str, str, str] | None = field(default=None, repr=False)
 
     def context_options(self) -> dict[str, Any]:
         """Return the keyword arguments of Playwright's `new_context`."""
-        return {
+        options: dict[str, Any] = {
             "viewport": {"width": self.width, "height": self.height},
             "device_scale_factor": 1,
             "locale": self.locale,
@@ -77,6 +79,14 @@ class BrowserSpec:
             # reload; pages fall back to the network without one.
             "service_workers": "block",
         }
+        if self.http_credentials:
+            origin, username, password = self.http_credentials
+            options["http_credentials"] = {
+                "origin": origin,
+                "username": username,
+                "password": password,
+            }
+        return options
 
 
 class BrowserLease(Protocol):

@@ -81,6 +81,25 @@ def test_a_row_holds_what_an_environment_needs(gym: FakeGym, output: Path, capsy
     assert capsys.readouterr().out == f"{output}: task set 1 tasks, id {task_set_id(rows)}\n"
 
 
+def test_how_the_browser_starts_is_kept(gym: FakeGym, output: Path):
+    browser = {"local_storage": {gym.url: {"theme": "dark"}}}
+    gym.set_tasks({"T": task(browser=browser)})
+
+    assert prepare(gym, output) == 0
+
+    [row] = read(output)
+    assert row["verifier_metadata"]["browser"] == browser
+
+
+def test_a_browser_that_cannot_start_so_is_named(gym: FakeGym, output: Path, capsys: Any):
+    gym.set_tasks({"T": task(browser={"color": "dark"})})
+
+    assert prepare(gym, output) == 1
+
+    assert "task 'T'" in (error := capsys.readouterr().err)
+    assert "verifier_metadata.browser: unknown key 'color'" in error
+
+
 @pytest.mark.parametrize(
     ("told", "viewport"),
     [

@@ -1,0 +1,212 @@
+"""How a task's browser starts: what is stored in it, what it tells pages, and what is read back."""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+
+from conftest import Client
+from resources_servers.browser_gym.task_row import VerifierMetadata
+from resources_servers.browser_gym.verification.errors import InvalidTask
+from tests.simulators.http_server import serve
+from tests.site import create_site
+
+# Writes down what its first script sees; on every later load too.
+SEES = """<!doctype html><title>Sees</title><script>
+  const log = JSON.parse(localStorage.log || "[]");
+  log.push({local: localStorage.theme, session: sessionStorage.step, cookie: document.cookie});
+  localStorage.log = JSON.stringify(log);
+  sessionStorage.step = "changed";
+</script>"""
+
+TELLS_HEADERS = """<!doctype html><title>Headers</title><script>
+  fetch(`${location.protocol}//localhost:${location.port}/headers`).then(r => r.json()).then(
+    far => { localStorage.far = JSON.stringify(far); document.title = "Told"; });
+  fetch("/headers").then(r => r.json()).then(near => { localStorage.near = JSON.stringify(near); });
+</script>"""
+
+
+def _headers(request: Request) -> Response:
+    answer = JSONResponse(dict(request.headers))
+    answer.headers["access-control-allow-origin"] = "*"
+    return answer
+
+
+def _secret(request: Request) -> Response:
+    expected = "Basic " + base64.b64encode(b"ann:s3cret").decode()
+    if request.headers.get("authorization") == expected:
+        return HTMLResponse("<title>Welcome</title>")
+    return Response("who?", 401, {"www-authenticate": 'Basic realm="test"'})
+
+
+@pytest.fixture(scope="module")
+def pages() -> Iterator[str]:
+    """Base URL of the test pages and those of this file."""
+    app = Starlette(
+        routes=[
+            Route("/sees", lambda _: HTMLResponse(SEES)),
+            Route("/tells-headers", lambda _: HTMLResponse(TELLS_HEADERS)),
+            Route("/headers", _headers),
+            Route("/secret", _secret),
+            Route("/to-sees", lambda _: RedirectResponse("/sees")),
+            Mount("/", create_site()),
+        ]
+    )
+    with serve(app) as url:
+        yield url
+
+
+def other_origin(site: str) -> str:
+    return site.replace("127.0.0.1", "localhost")
+
+
+def task(url: str, browser: Any = None) -> dict[str, Any]:
+    return {
+        "task_id": "T",
+        "start_url": url,
+        "viewport": {"width": 1280, "height": 720},
+        "verifier": "local_storage",
+        "assertions": [{"title": "t", "only_changed": []}],
+        "browser": browser,
+    }
+
+
+async def start(client: Client, url: str, browser: dict[str, Any]) -> dict[str, Any]:
+    seeded = await client.post("/seed_session", {"verifier_metadata": task(url, browser)})
+    client.opened.append(seeded["env_id"])
+    return seeded
+
+
+async def stored(client: Client, env_id: str) -> dict[str, Any]:
+    """The start origin's localStorage, with the JSON texts these pages write parsed."""
+    texts = json.loads((await client.storage(env_id))["local_storage_dump"])
+    return {key: json.loads(text) if text[:1] in "[{" else text for key, text in texts.items()}
+
+
+# What is stored, and who the browser says it is
+
+
+async def test_first_script_sees_storage_and_cookies(client: Client, pages: str) -> None:
+    browser = {
+        "local_storage": {pages: {"theme": "dark"}},
+        "session_storage": {f"{pages}/": {"step": "2"}},
+        "cookies": [
+            {"name": "sid", "value": "42", "url": pages},
+            {"name": "far", "value": "1", "domain": "example.com", "path": "/", "secure": True},
+        ],
+    }
+    env_id = (await start(client, f"{pages}/to-sees", browser))["env_id"]
+    seen = await stored(client, env_id)
+    assert seen["log"] == [{"local": "dark", "session": "2", "cookie": "sid=42"}]
+
+
+async def test_what_an_app_changes_is_not_seeded_again(client: Client, pages: str) -> None:
+    browser = {"session_storage": {pages: {"step": "2"}}}
+    env_id = (await start(client, f"{pages}/sees", browser))["env_id"]
+    await client.step(env_id, {"type": "reload"})
+    log = (await stored(client, env_id))["log"]
+    assert [visit["session"] for visit in log] == ["2", "changed"]
+
+
+async def test_seeded_storage_is_the_initial_state(client: Client, pages: str) -> None:
+    other = other_origin(pages)
+    browser = {"local_storage": {pages: {"__proto__": "🙂"}, other: {"token": "t"}}}
+    seeded = await start(client, f"{pages}/links.html", browser)
+    assert (seeded["title"], seeded["events"]) == ("Links", [])
+    dump = await client.storage(seeded["env_id"])
+    assert json.loads(dump["initial_local_storage"]) == {"__proto__": "🙂", "page": "links"}
+    assert dump["origins"][other] == {"token": "t"}
+    back = await client.step(seeded["env_id"], {"type": "go_back"})
+    assert back["error"] == "go_back: there is no earlier page"
+
+
+async def test_headers_go_to_the_start_origin_only(client: Client, pages: str) -> None:
+    browser = {"headers": {"X-User": "ann", "Accept-Language": "de"}}
+    env_id = (await start(client, f"{pages}/tells-headers", browser))["env_id"]
+    told = await stored(client, env_id)
+    assert (told["near"]["x-user"], told["near"]["accept-language"]) == ("ann", "de")
+    assert "x-user" not in told["far"]
+
+
+async def test_headers_do_not_open_the_verifier_api(client: Client, pages: str) -> None:
+    seeded = await start(client, f"{pages}/links.html", {"headers": {"X-User": "ann"}})
+    url = f"{pages}/api/v1/get_expected_state"
+    answer = await client.step(seeded["env_id"], {"type": "navigate", "url": url})
+    assert "ERR_BLOCKED_BY_CLIENT" in answer["error"]
+
+
+async def test_http_credentials_open_the_start_page(client: Client, pages: str) -> None:
+    credentials = {"username": "ann", "password": "s3cret"}
+    seeded = await start(client, f"{pages}/secret", {"http_credentials": credentials})
+    assert seeded["title"] == "Welcome"
+    answer = await client.step(
+        seeded["env_id"], {"type": "navigate", "url": f"{other_origin(pages)}/secret"}
+    )
+    assert answer["title"] != "Welcome"
+
+
+async def test_wrong_credentials_are_told(client: Client, pages: str) -> None:
+    browser = {"http_credentials": {"username": "ann", "password": "wrong"}}
+    body = {"verifier_metadata": task(f"{pages}/secret", browser)}
+    answer = await client.post("/seed_session", body, status=503)
+    assert "did not open" in answer["failure_reason"]
+
+
+@pytest.mark.parametrize(
+    ("browser", "words"),
+    [
+        ({"cookies": [{"name": "__Host-a", "value": "1", "url": "http://h.test"}]}, "cookies.0"),
+        ({"local_storage": {"http://h.test": {"k": "x" * 6_000_000}}}, "http://h.test"),
+    ],
+)
+async def test_what_the_browser_refuses_is_a_bad_task(
+    client: Client, pages: str, browser: dict[str, Any], words: str
+) -> None:
+    sessions = await client.sessions()
+    body = {"verifier_metadata": task(f"{pages}/links.html", browser)}
+    answer = await client.post("/seed_session", body, status=422)
+    assert (answer["failure_kind"], words in answer["failure_reason"]) == ("invalid_task", True)
+    assert await client.sessions() == sessions
+
+
+@pytest.mark.parametrize(
+    ("browser", "field", "fix"),
+    [
+        ([], "browser", "give a JSON object"),
+        ({"localStorage": {}}, "browser", "unknown key 'localStorage'; there are local_storage"),
+        ({"local_storage": {"http://h/x": {}}}, "local_storage.http://h/x", "scheme, host and"),
+        ({"local_storage": {"h": {}}}, "local_storage.h", "give a full web address"),
+        ({"local_storage": {"http://h": {"k": {"a": 1}}}}, "local_storage.http://h.k", "JSON text"),
+        ({"session_storage": {"http://h": {"k": "\ud800"}}}, "session_storage.http://h.k", "half"),
+        ({"cookies": [{"name": "a", "value": "b"}]}, "cookies.0", "give 'url', or both"),
+        (
+            {"cookies": [{"name": "a", "value": "b", "url": "http://h", "path": "/"}]},
+            "cookies.0",
+            "not both",
+        ),
+        ({"cookies": [{"name": "a", "value": "b", "httponly": True}]}, "cookies.0", "httpOnly"),
+        (
+            {"cookies": [{"name": "a", "value": "b", "url": "http://h", "expires": 0}]},
+            "cookies.0.expires",
+            "Unix time in seconds",
+        ),
+        ({"headers": {"Cookie": "a=b"}}, "headers.Cookie", "cookies go in 'cookies'"),
+        ({"headers": {"X User": "b"}}, "headers.X User", "not the name of a header"),
+        ({"headers": {"X-User": "a\r\nb"}}, "headers.X-User", "printable ASCII"),
+        ({"http_credentials": {"username": "a"}}, "http_credentials.password", "required"),
+    ],
+)
+def test_bad_settings_are_named(browser: Any, field: str, fix: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        VerifierMetadata.parse(task("http://h/", browser))
+    path, _, message = str(refused.value).partition(": ")
+    assert path.removeprefix("verifier_metadata.browser.").startswith(
+        field if field != "browser" else "verifier_metadata.browser"
+    )
+    assert fix in message
