@@ -6,6 +6,7 @@ Extra fields are allowed and kept: NeMo Gym and later verifiers have their own.
 import re
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
+from zoneinfo import available_timezones
 
 from pydantic import (
     AfterValidator,
@@ -163,6 +164,46 @@ class HttpCredentials(_Strict):
     password: Text
 
 
+class Geolocation(_Strict):
+    """Where the browser says it is, in degrees, to pages that have the permission `geolocation`."""
+
+    latitude: Annotated[float, Field(strict=True, ge=-90, le=90)]
+    longitude: Annotated[float, Field(strict=True, ge=-180, le=180)]
+
+
+def _check_locale(tag: str) -> str:
+    if not re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", tag):
+        raise ValueError("give a BCP 47 tag, such as de-DE")
+    return tag
+
+
+def _check_timezone(name: str) -> str:
+    known = available_timezones()  # empty on a machine that has no such data
+    if known and name not in known:
+        raise ValueError("give a name of the IANA time zone data, such as Europe/Berlin")
+    return name
+
+
+Permission = Literal[
+    "accelerometer",
+    "ambient-light-sensor",
+    "background-sync",
+    "camera",
+    "clipboard-read",
+    "clipboard-write",
+    "geolocation",
+    "gyroscope",
+    "local-fonts",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "midi-sysex",
+    "notifications",
+    "payment-handler",
+    "storage-access",
+]
+
+
 class BrowserStart(_Strict):
     """How the browser of a task starts; all of it is in place before the start page is opened.
 
@@ -172,6 +213,10 @@ class BrowserStart(_Strict):
         cookies: For any site.
         headers: {name: value}, added to each request to the start URL's origin.
         http_credentials: For the start URL's origin.
+        locale: BCP 47 tag; the server's default if it is not given.
+        timezone: IANA name; the server's default if it is not given.
+        permissions: What every page may do without asking.
+        reduced_motion: Whether pages are told that the user wants less of it.
     """
 
     local_storage: dict[Origin, Items] = {}
@@ -179,6 +224,12 @@ class BrowserStart(_Strict):
     cookies: list[Cookie] = []
     headers: dict[HeaderName, HeaderValue] = {}
     http_credentials: HttpCredentials | None = None
+    locale: Annotated[Text, AfterValidator(_check_locale)] | None = None
+    timezone: Annotated[Text, AfterValidator(_check_timezone)] | None = None
+    geolocation: Geolocation | None = None
+    permissions: list[Permission] = []
+    color_scheme: Literal["light", "dark"] = "light"
+    reduced_motion: Annotated[bool, Field(strict=True)] = False
 
 
 class VerifierMetadata(_Row):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from playwright.async_api import BrowserContext
 
@@ -57,6 +57,10 @@ class BrowserSpec:
         height: viewport height in CSS px.
         locale: BCP 47 tag.
         timezone: IANA name.
+        color_scheme: what pages are told the user prefers.
+        reduced_motion: whether pages are told that the user wants less motion.
+        geolocation: (latitude, longitude) in degrees.
+        permissions: what every page may do without asking, in Playwright's words.
         http_credentials: (origin, user name, password) of the one origin that may ask for them.
     """
 
@@ -64,6 +68,10 @@ class BrowserSpec:
     height: int
     locale: str
     timezone: str
+    color_scheme: Literal["light", "dark"] = "light"
+    reduced_motion: bool = False
+    geolocation: tuple[float, float] | None = None
+    permissions: tuple[str, ...] = ()
     http_credentials: tuple[str, str, str] | None = field(default=None, repr=False)
 
     def context_options(self) -> dict[str, Any]:
@@ -73,12 +81,18 @@ class BrowserSpec:
             "device_scale_factor": 1,
             "locale": self.locale,
             "timezone_id": self.timezone,
-            "color_scheme": "light",
+            "color_scheme": self.color_scheme,
+            "reduced_motion": "reduce" if self.reduced_motion else "no-preference",
             "accept_downloads": True,
             # A service worker's requests pass by our request policy, and its cache outlives a
             # reload; pages fall back to the network without one.
             "service_workers": "block",
         }
+        if self.geolocation:
+            latitude, longitude = self.geolocation
+            options["geolocation"] = {"latitude": latitude, "longitude": longitude}
+        if self.permissions:
+            options["permissions"] = list(self.permissions)
         if self.http_credentials:
             origin, username, password = self.http_credentials
             options["http_credentials"] = {

@@ -30,9 +30,15 @@ _STORE_SCRIPT = """
 
 def context_spec(start: BrowserStart, defaults: BrowserSpec, start_url: str) -> BrowserSpec:
     """Return the context a task asks for: the server's defaults and what the task says instead."""
-    credentials = start.http_credentials
+    credentials, place = start.http_credentials, start.geolocation
     return replace(
         defaults,
+        locale=start.locale or defaults.locale,
+        timezone=start.timezone or defaults.timezone,
+        color_scheme=start.color_scheme,
+        reduced_motion=start.reduced_motion,
+        geolocation=place and (place.latitude, place.longitude),
+        permissions=tuple(start.permissions),
         http_credentials=credentials
         and (origin_of(start_url), credentials.username, credentials.password),
     )

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from conftest import Client
+from conftest import Client, eventually
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from tests.simulators.http_server import serve
@@ -29,6 +29,24 @@ TELLS_HEADERS = """<!doctype html><title>Headers</title><script>
   fetch(`${location.protocol}//localhost:${location.port}/headers`).then(r => r.json()).then(
     far => { localStorage.far = JSON.stringify(far); document.title = "Told"; });
   fetch("/headers").then(r => r.json()).then(near => { localStorage.near = JSON.stringify(near); });
+</script>"""
+
+
+TELLS_PLACE = """<!doctype html><title>Asking</title><script>
+  const asks = query => matchMedia(query).matches;
+  localStorage.told = JSON.stringify({
+    language: navigator.language,
+    number: (1234.5).toLocaleString(),
+    zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+    dark: asks("(prefers-color-scheme: dark)"),
+    less: asks("(prefers-reduced-motion: reduce)"),
+  });
+  navigator.geolocation.getCurrentPosition(
+    ({coords}) => {
+      localStorage.place = JSON.stringify({at: [coords.latitude, coords.longitude]});
+      document.title = "Told"; },
+    error => { localStorage.place = JSON.stringify({error: error.code});
+      document.title = "Told"; });
 </script>"""
 
 
@@ -53,6 +71,7 @@ def pages() -> Iterator[str]:
             Route("/sees", lambda _: HTMLResponse(SEES)),
             Route("/tells-headers", lambda _: HTMLResponse(TELLS_HEADERS)),
             Route("/headers", _headers),
+            Route("/tells-place", lambda _: HTMLResponse(TELLS_PLACE)),
             Route("/secret", _secret),
             Route("/to-sees", lambda _: RedirectResponse("/sees")),
             Mount("/", create_site()),
@@ -87,6 +106,16 @@ async def stored(client: Client, env_id: str) -> dict[str, Any]:
     """The start origin's localStorage, with the JSON texts these pages write parsed."""
     texts = json.loads((await client.storage(env_id))["local_storage_dump"])
     return {key: json.loads(text) if text[:1] in "[{" else text for key, text in texts.items()}
+
+
+async def stored_once(client: Client, env_id: str, key: str) -> dict[str, Any]:
+    """The same, as soon as it has `key`."""
+
+    async def there() -> bool:
+        return key in await stored(client, env_id)
+
+    await eventually(there)
+    return await stored(client, env_id)
 
 
 # What is stored, and who the browser says it is
@@ -158,6 +187,47 @@ async def test_wrong_credentials_are_told(client: Client, pages: str) -> None:
     assert "did not open" in answer["failure_reason"]
 
 
+# What the browser tells pages
+
+
+async def test_a_task_says_what_pages_are_told(client: Client, pages: str) -> None:
+    browser = {
+        "locale": "de-DE",
+        "timezone": "Asia/Tokyo",
+        "geolocation": {"latitude": 59.95, "longitude": 30},
+        "permissions": ["geolocation"],
+        "color_scheme": "dark",
+        "reduced_motion": True,
+    }
+    env_id = (await start(client, f"{pages}/tells-place", browser))["env_id"]
+    seen = await stored_once(client, env_id, "place")
+    assert seen["place"] == {"at": [59.95, 30]}
+    assert seen["told"] == {
+        "language": "de-DE",
+        "number": "1.234,5",
+        "zone": "Asia/Tokyo",
+        "dark": True,
+        "less": True,
+    }
+
+
+async def test_what_a_task_does_not_say_is_the_servers(client: Client, pages: str) -> None:
+    browser = {"geolocation": {"latitude": 59.95, "longitude": 30}}
+    env_id = (await start(client, f"{pages}/tells-place", browser))["env_id"]
+    seen = await stored_once(client, env_id, "place")
+    assert seen["place"] == {"error": 1}  # no permission
+    assert seen["told"] == {
+        "language": "en-US",
+        "number": "1,234.5",
+        "zone": "UTC",
+        "dark": False,
+        "less": False,
+    }
+
+
+# What is refused
+
+
 @pytest.mark.parametrize(
     ("browser", "words"),
     [
@@ -199,6 +269,12 @@ async def test_what_the_browser_refuses_is_a_bad_task(
         ({"headers": {"Cookie": "a=b"}}, "headers.Cookie", "cookies go in 'cookies'"),
         ({"headers": {"X User": "b"}}, "headers.X User", "not the name of a header"),
         ({"headers": {"X-User": "a\r\nb"}}, "headers.X-User", "printable ASCII"),
+        ({"locale": "German"}, "locale", "BCP 47"),
+        ({"timezone": "Berlin"}, "timezone", "Europe/Berlin"),
+        ({"geolocation": {"latitude": 91, "longitude": 0}}, "geolocation.latitude", "90"),
+        ({"permissions": ["location"]}, "permissions.0", "'geolocation'"),
+        ({"color_scheme": "black"}, "color_scheme", "'light' or 'dark'"),
+        ({"reduced_motion": 1}, "reduced_motion", "valid boolean"),
         ({"http_credentials": {"username": "a"}}, "http_credentials.password", "required"),
     ],
 )
