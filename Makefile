@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format doctor lock clean
+.PHONY: help setup demo test bench lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -15,6 +15,9 @@ demo: setup ## Run the demo; options: make demo ARGS="--help"
 
 test: setup ## Run the tests; options: make test ARGS="-k chromium"
 	@$(PYTHON) -m pytest $(ARGS)
+
+bench: setup ## Measure sessions and steps against baselines; writes results/bench.json
+	@$(PYTHON) -m benchmarks.bench $(ARGS)
 
 lint: setup ## Check format, lint and types
 	$(PYTHON) -m ruff format --check
