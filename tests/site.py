@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 PAGES = Path(__file__).parent / "pages"
 
 
-async def _slow(request: Request) -> Response:
+async def slow(request: Request) -> Response:
     await asyncio.sleep(request.path_params["ms"] / 1000)
     return PlainTextResponse("slow answer")
 
@@ -43,7 +43,7 @@ def create_site() -> Starlette:
     """Build the site: `tests/pages/` and routes that are slow, redirect, download or never end."""
     return Starlette(
         routes=[
-            Route("/slow/{ms:int}", _slow, methods=["GET", "POST"]),
+            Route("/slow/{ms:int}", slow, methods=["GET", "POST"]),
             Route("/slow-page/{ms:int}", _slow_page),
             Route("/download/{name}", _download),
             Route("/never", _never),
