@@ -20,6 +20,7 @@ MAX_TEXT_LENGTH = 100_000
 MAX_SCROLL_PX = 1_000_000
 MAX_TAB_INDEX = 10_000
 MIN_ZOOM_PX = 10
+MAX_QUERY_LENGTH = 1_000
 
 
 class Point(BaseModel):
@@ -75,6 +76,25 @@ class Zoom(_Action):
 
     type: Literal["zoom"] = "zoom"
     region: Region
+
+
+class PageText(_Action):
+    """Tell the visible text of the page."""
+
+    type: Literal["page_text"] = "page_text"
+
+
+class Find(_Action):
+    """Tell where on the page a text is."""
+
+    type: Literal["find"] = "find"
+    query: str = Field(min_length=1, max_length=MAX_QUERY_LENGTH)
+
+
+class ListElements(_Action):
+    """Tell which interactive elements are on the screen, and give each a ref."""
+
+    type: Literal["list_elements"] = "list_elements"
 
 
 class Click(_AtOptionalPoint):
@@ -233,6 +253,9 @@ class CursorPosition(_Action):
 Action = Annotated[
     Screenshot
     | Zoom
+    | PageText
+    | Find
+    | ListElements
     | Click
     | Move
     | MouseDown

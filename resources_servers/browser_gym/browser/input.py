@@ -11,6 +11,7 @@ from typing import Literal
 from playwright.async_api import Error, Page
 
 from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.tabs import Tabs
 from resources_servers.browser_gym.keys import normalize_chord
 
@@ -20,10 +21,6 @@ _DRAG_MOVES_PER_LEG = 12
 _DRAG_FIRST_MOVE_PX = 4
 _EXTRA_BUTTONS = {"back": 8, "forward": 16}  # bits of the DOM's MouseEvent.buttons
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}  # CDP Input.dispatchMouseEvent
-
-
-class ActionError(Exception):
-    """An action could not be done; the text is for the model."""
 
 
 class Input:

@@ -17,12 +17,14 @@ from resources_servers.browser_gym.browser.capture import (
     shown_text,
     take_screenshot,
 )
-from resources_servers.browser_gym.browser.input import ActionError, Input
+from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.input import Input
 from resources_servers.browser_gym.browser.policy import (
     UrlNotAllowed,
     normalize_url,
     shows_verifier,
 )
+from resources_servers.browser_gym.browser.reading import Reader
 from resources_servers.browser_gym.browser.settle import Settler
 from resources_servers.browser_gym.browser.tabs import Tab, Tabs
 from resources_servers.browser_gym.keys import UnknownKeyError
@@ -111,6 +113,7 @@ class PageDriver:
         self._navigation_timeout_s = navigation_timeout_s
         self._settler = Settler(context, max_ms=settle_max_ms)
         self._input = Input(tabs, width=width, height=height)
+        self._reader = Reader(tabs)
 
     async def run(self, batch: list[act.Action]) -> tuple[list[ActionResult], Observation]:
         """Run a batch in order up to its first failure, then observe once."""
@@ -242,6 +245,12 @@ class PageDriver:
                 return None
             case act.Zoom():
                 self._zoom = self._checked(action.region)
+            case act.PageText():
+                return await self._reader.page_text()
+            case act.Find():
+                return await self._reader.find(action.query)
+            case act.ListElements():
+                return await self._reader.list_elements()
             case act.Click():
                 await self._input.click(action)
             case act.Move():

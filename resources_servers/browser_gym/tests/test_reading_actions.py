@@ -3,12 +3,13 @@
 import base64
 import io
 import json
-from typing import Any
+import re
+from typing import Any, cast
 
 import PIL.Image
 import pytest
 
-from conftest import Client
+from conftest import Client, ClientFactory
 
 
 class Forms:
@@ -43,6 +44,14 @@ def _image(answer: dict[str, Any]) -> PIL.Image.Image:
     return PIL.Image.open(io.BytesIO(base64.b64decode(answer["screenshot"]))).convert("RGB")
 
 
+def _pixel(image: PIL.Image.Image, x: int, y: int) -> tuple[int, int, int]:
+    return cast(tuple[int, int, int], image.getpixel((x, y)))
+
+
+def _extremes(image: PIL.Image.Image) -> tuple[int, int]:
+    return cast(tuple[int, int], image.convert("L").getextrema())
+
+
 def _zoom(x0: float, y0: float, x1: float, y1: float) -> dict[str, Any]:
     return {"type": "zoom", "region": {"x0": x0, "y0": y0, "x1": x1, "y1": y1}}
 
@@ -51,7 +60,7 @@ async def test_zoom_shows_the_region_once(forms: Forms) -> None:
     answer = await forms.do(_zoom(1000, 300, 1200, 400))
     image = _image(answer)
     assert image.size == (1280, 640)
-    left, right = image.getpixel((600, 320)), image.getpixel((680, 320))
+    left, right = _pixel(image, 600, 320), _pixel(image, 680, 320)
     assert left[0] > 200 > 50 > left[2]
     assert right[2] > 200 > 50 > right[0]
     assert answer["events"] == [
@@ -63,22 +72,22 @@ async def test_zoom_shows_the_region_once(forms: Forms) -> None:
 
 
 async def test_zoom_draws_the_page_anew_instead_of_stretching_pixels(forms: Forms) -> None:
-    whole = _image(await forms.do({"type": "screenshot"})).crop((1010, 30, 1190, 210)).convert("L")
-    zoomed = _image(await forms.do(_zoom(1010, 30, 1190, 210))).convert("L")
+    whole = _image(await forms.do({"type": "screenshot"})).crop((1010, 30, 1190, 210))
+    zoomed = _image(await forms.do(_zoom(1010, 30, 1190, 210)))
     assert zoomed.size == (720, 720)
-    darkest, brightest = whole.getextrema()
+    darkest, brightest = _extremes(whole)
     assert brightest - darkest < 60
-    darkest, brightest = zoomed.getextrema()
+    darkest, brightest = _extremes(zoomed)
     assert darkest < 60
     assert brightest > 195
 
 
 async def test_zoom_follows_the_scroll_position(forms: Forms) -> None:
-    await forms.do({"type": "scroll", "dy": 200})
+    await forms.do({"type": "scroll", "x": 1240, "y": 600, "dy": 200})
     image = _image(await forms.do(_zoom(1000.5, 100.5, 1199.5, 199.5)))
     assert image.size == (1280, 637)
-    assert image.getpixel((300, 10))[0] > 200
-    assert image.getpixel((300, 626))[0] > 200
+    assert _pixel(image, 300, 10)[0] > 200
+    assert _pixel(image, 300, 626)[0] > 200
 
 
 async def test_only_a_last_zoom_shapes_the_screenshot(forms: Forms) -> None:
@@ -104,3 +113,150 @@ async def test_a_region_that_cannot_be_shown_is_told(
     assert answer["error"].startswith("zoom: the region")
     assert fix in answer["error"]
     assert _image(answer).size == (1280, 720)
+
+
+async def _text(forms: Forms, action: dict[str, Any]) -> str:
+    return (await forms.do(action))["results"][-1]["text"]
+
+
+async def test_page_text_is_what_is_drawn(forms: Forms) -> None:
+    text = await _text(forms, {"type": "page_text"})
+    for shown in (
+        "\nOpen invoices\nFirst line\nsecond line\nkept\nlines\ncell one\tcell two\nMore\n",
+        "\ndeep in the pane\nshadow text\nlight text Shade\nframed text\nInner\n",
+        "Name\nYour name",
+        "Country\nGermany",
+        "Secret\n•••••••",
+    ):
+        assert shown in text
+    for hidden in ("never drawn", "invisible", "transparent", "folded", "hunter2", "Nowhere"):
+        assert hidden not in text
+
+
+async def test_page_text_is_cut_and_says_so(forms: Forms, site: str) -> None:
+    await forms.do({"type": "navigate", "url": f"{site}/long.html"})
+    text = await _text(forms, {"type": "page_text"})
+    assert text.endswith("\n[cut after 20000 characters: look for the rest with find]")
+    assert len(text) < 20_100
+    found = await _text(forms, {"type": "find", "query": "row 2999"})
+    assert found.startswith('1 match(es):\n"row 2999 of many" off screen, scroll by dy ')
+
+
+async def test_page_text_of_an_empty_page(forms: Forms) -> None:
+    await forms.do({"type": "navigate", "url": "about:blank"})
+    assert await _text(forms, {"type": "page_text"}) == "(the page shows no text)"
+
+
+def _points(text: str) -> list[dict[str, float]]:
+    return [
+        {"x": float(x), "y": float(y)} for x, y in re.findall(r"at \(([-\d.]+), ([-\d.]+)\)", text)
+    ]
+
+
+async def test_find_tells_points_that_can_be_clicked(forms: Forms) -> None:
+    found = await _text(forms, {"type": "find", "query": "  OPEN   invoices "})
+    assert found.startswith('1 match(es):\n"Open invoices" at (')
+    [point] = _points(await _text(forms, {"type": "find", "query": "Agree"}))
+    await forms.do({"type": "click", **point})
+    assert await forms.log() == ["input agree", "change agree"]
+
+
+async def test_find_looks_into_frames_and_shadow_roots(forms: Forms) -> None:
+    assert _points(await _text(forms, {"type": "find", "query": "Inner"})) == [{"x": 800, "y": 85}]
+    [point] = _points(await _text(forms, {"type": "find", "query": "Shade"}))
+    assert 480 < point["x"] < 680
+    assert 420 < point["y"] < 480
+
+
+async def test_find_tells_how_to_scroll_there(forms: Forms) -> None:
+    found = await _text(forms, {"type": "find", "query": "far below"})
+    dy = int(found.rsplit("off screen, scroll by dy ", 1)[1])
+    await forms.do({"type": "scroll", "x": 1240, "y": 600, "dy": dy})
+    [point] = _points(await _text(forms, {"type": "find", "query": "far below"}))
+    answer = await forms.do({"type": "click", **point})
+    assert answer["current_url"].endswith("/second.html")
+
+
+async def test_find_tells_which_part_to_scroll(forms: Forms) -> None:
+    found = await _text(forms, {"type": "find", "query": "deep in"})
+    match = re.search(r"off screen, scroll at \((\d+), (\d+)\) by dy (\d+)$", found)
+    assert match
+    x, y, dy = (int(number) for number in match.groups())
+    await forms.do({"type": "scroll", "x": x, "y": y, "dy": dy})
+    [point] = _points(await _text(forms, {"type": "find", "query": "deep in"}))
+    assert 300 < point["y"] < 400
+
+
+async def test_find_says_what_is_covered_or_absent(forms: Forms) -> None:
+    found = await _text(forms, {"type": "find", "query": "Covered"})
+    assert found.endswith('"Covered" at (770, 220), covered')
+    assert await _text(forms, {"type": "find", "query": "(a+"}) == 'no visible text matches "(a+"'
+    answer = await forms.step({"type": "find", "query": " "})
+    assert answer["error"] == "find: give some text to find"
+
+
+async def test_find_is_bounded(forms: Forms, site: str) -> None:
+    await forms.do({"type": "navigate", "url": f"{site}/long.html"})
+    lines = (await _text(forms, {"type": "find", "query": "of many"})).split("\n")
+    assert lines[0] == "3000 match(es), the first 20:"
+    assert len(lines) == 21
+
+
+async def test_elements_on_the_screen_are_listed(forms: Forms) -> None:
+    lines = (await _text(forms, {"type": "list_elements"})).split("\n")
+    rows = [line.split(" ", 1)[1] for line in lines]
+    assert [line.split(" ", 1)[0] for line in lines] == [f"e{n + 1}" for n in range(len(lines))]
+    assert rows[0] == 'textbox "Name", value "", at (300, 33), 240x26 px'
+    for row in (
+        'checkbox "Agree", not checked, at (300, 303), 240x26 px',
+        'combobox "Country", value "Germany", at (300, 393), 240x26 px',
+        'textbox "Off", value "", disabled, at (300, 483), 240x26 px',
+        'password "Secret", value "•••••••", at (300, 513), 240x26 px',
+        'button "Inner", at (800, 85), 100x30 px',
+        'div "Pick me", at (770, 290), 100x40 px',
+        'textbox "", value "old text", at (580, 530), 200x60 px',
+    ):
+        assert row in rows
+    names = [row.split('"')[1] for row in rows]
+    assert {"Shade", "More", "red"} < set(names)
+    assert not {"Covered", "far below"} & set(names)
+
+
+async def test_elements_keep_their_refs_and_refs_are_not_given_twice(
+    forms: Forms, site: str
+) -> None:
+    first = await _text(forms, {"type": "list_elements"})
+    await forms.do({"type": "click", "x": 300, "y": 303})
+    again = await _text(forms, {"type": "list_elements"})
+    assert again == first.replace('"Agree", not checked', '"Agree", checked')
+    await forms.do({"type": "reload"})
+    after = await _text(forms, {"type": "list_elements"})
+    last = int(first.split("\n")[-1].split(" ")[0][1:])
+    assert after.startswith(f"e{last + 1} textbox")
+
+
+async def test_list_is_bounded(forms: Forms, site: str) -> None:
+    await forms.do({"type": "navigate", "url": f"{site}/long.html?buttons"})
+    lines = (await _text(forms, {"type": "list_elements"})).split("\n")
+    assert len(lines) == 201
+    assert re.fullmatch(r"\[\d+ more are left out\]", lines[-1])
+
+
+async def test_a_page_that_hangs_is_told_after_the_deadline(
+    new_client: ClientFactory, site: str
+) -> None:
+    client = await new_client(action_timeout_s=1, settle_max_ms=200)
+    seeded = await client.seed(f"{site}/long.html")
+    answer = await client.step(
+        seeded["env_id"], {"type": "click", "x": 5, "y": 5}, {"type": "page_text"}
+    )
+    assert answer["error"] == "page_text: the page did not respond within 1 s"
+
+
+@pytest.mark.parametrize("action", [{"type": "page_text"}, {"type": "list_elements"}])
+async def test_the_verifiers_answers_cannot_be_read(
+    forms: Forms, site: str, action: dict[str, Any]
+) -> None:
+    answer = await forms.step({"type": "navigate", "url": f"{site}/redirect-to-verifier"}, action)
+    assert answer["error"] == f"{action['type']}: this page cannot be read"
+    assert "expected state" not in json.dumps(answer["results"])

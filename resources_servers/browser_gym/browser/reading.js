@@ -1,0 +1,370 @@
+// Reads a page for `reading.py`, which calls this function in an isolated world: it sees the page's
+// DOM but none of its script objects, so nothing that the page redefined is in its way, and the
+// page sees nothing of it. What is kept in `globalThis` lasts until the document is left.
+//
+// A command answers {text} or {error}, both for the model. Points are CSS px of the top viewport.
+(command, options) => {
+  const refs = (globalThis.browserGymRefs ??= { elements: new Map(), names: new WeakMap() });
+  const MAX_NAME = 80;
+
+  const clean = (text, max = MAX_NAME) => {
+    const words = (text ?? "").trim().replace(/\s+/g, " ");
+    return words.length > max ? words.slice(0, max) + "…" : words;
+  };
+  const quoted = text => JSON.stringify(clean(text));
+
+  // ---- The tree as it is drawn: open shadow roots, slots and frames of the same origin.
+
+  const innerDocument = element =>
+    element.localName === "iframe" || element.localName === "frame" ? element.contentDocument : null;
+
+  const childrenOf = element => {
+    if (element.shadowRoot) return element.shadowRoot.childNodes;
+    const inner = innerDocument(element);
+    if (inner) return [inner.body ?? inner.documentElement];
+    if (element.localName === "slot" && element.assignedNodes().length)
+      return element.assignedNodes();
+    if (element.localName === "details" && !element.open)
+      return element.querySelectorAll(":scope > summary:first-of-type");
+    return element.childNodes;
+  };
+
+  const parentOf = node => node.assignedSlot ?? node.parentElement
+    ?? node.getRootNode().host ?? node.ownerDocument.defaultView?.frameElement ?? null;
+
+  const isShown = element =>
+    getComputedStyle(element).display === "contents" || element.checkVisibility();
+
+  const isWithin = (node, ancestor) => {
+    for (let at = node; at; at = parentOf(at)) if (at === ancestor) return true;
+    return false;
+  };
+
+  // ---- Geometry in the top viewport.
+
+  const boxOf = (rect, ownerDocument) => {
+    let { left, top, right, bottom } = rect;
+    for (let frame; (frame = ownerDocument.defaultView?.frameElement);) {
+      const outer = frame.getBoundingClientRect();
+      const [dx, dy] = [outer.left + frame.clientLeft, outer.top + frame.clientTop];
+      [left, right, top, bottom] = [left + dx, right + dx, top + dy, bottom + dy];
+      ownerDocument = frame.ownerDocument;
+    }
+    return { left, top, right, bottom };
+  };
+  const rectOf = element => boxOf(element.getBoundingClientRect(), element.ownerDocument);
+  const viewport = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
+  const centre = box => [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+  const isInside = (x, y, box) => x >= box.left && x < box.right && y >= box.top && y < box.bottom;
+  const overlap = (a, b) => ({
+    left: Math.max(a.left, b.left), top: Math.max(a.top, b.top),
+    right: Math.min(a.right, b.right), bottom: Math.min(a.bottom, b.bottom),
+  });
+  const shownPoint = (x, y) => `(${Math.round(x * 10) / 10}, ${Math.round(y * 10) / 10})`;
+
+  // What cuts an element off, innermost first: `{box, scrolls}`.
+  const clipsOf = element => {
+    const clips = [];
+    for (let at = element, fixed = false; at; at = parentOf(at)) {
+      const style = getComputedStyle(at);
+      const root = at === at.ownerDocument.documentElement || at === at.ownerDocument.body;
+      if (at !== element && innerDocument(at)) {
+        clips.push({ box: rectOf(at), scrolls: true });
+        fixed = false;
+      } else if (at !== element && !root && !fixed && style.display !== "contents"
+          && style.overflow !== "visible") {
+        clips.push({ box: rectOf(at), scrolls: /auto|scroll/.test(style.overflow) });
+      }
+      fixed ||= style.position === "fixed";
+    }
+    return clips;
+  };
+
+  const elementAt = (x, y) => {
+    for (let root = document, element = null; ;) {
+      const next = root.elementFromPoint(x, y);
+      if (!next || next === element) return element;
+      element = next;
+      const inner = innerDocument(element);
+      if (inner) {
+        const frame = element.getBoundingClientRect();
+        [x, y] = [x - frame.left - element.clientLeft, y - frame.top - element.clientTop];
+      }
+      root = inner ?? element.shadowRoot;
+      if (!root) return element;
+    }
+  };
+
+  // Whether a click at a point would reach an element, or the control of its label.
+  const isReached = (element, x, y) => {
+    const hit = elementAt(x, y);
+    return !!hit && (isWithin(hit, element) || isWithin(element, hit)
+      || hit.closest("label")?.control === element);
+  };
+
+  // How far to scroll a box so that a point comes to its middle, in the direction that it is out of.
+  const by = (x, y, box) => {
+    const [midX, midY] = centre(box);
+    const parts = [];
+    if (x < box.left || x >= box.right) parts.push(`dx ${Math.round(x - midX)}`);
+    if (y < box.top || y >= box.bottom) parts.push(`dy ${Math.round(y - midY)}`);
+    return parts.join(", ");
+  };
+
+  const whereIs = (element, box) => {
+    let [x, y] = centre(box);
+    for (const clip of clipsOf(element)) {
+      if (isInside(x, y, clip.box)) continue;
+      if (!clip.scrolls) return "hidden by what it lies in";
+      const [overX, overY] = centre(clip.box);
+      if (isInside(overX, overY, viewport))
+        return `off screen, scroll at ${shownPoint(overX, overY)} by ${by(x, y, clip.box)}`;
+      [x, y] = [overX, overY]; // what scrolls must come on the screen first
+    }
+    if (!isInside(x, y, viewport)) return `off screen, scroll by ${by(x, y, viewport)}`;
+    return `at ${shownPoint(x, y)}` + (isReached(element, x, y) ? "" : ", covered");
+  };
+
+  // ---- Text.
+
+  // What is drawn for an element whose child nodes are not: fields, and things without text.
+  const fieldText = element => {
+    switch (element.localName) {
+      case "input":
+        if (/^(hidden|checkbox|radio|range|color|file|image)$/.test(element.type)) return "";
+        if (element.type === "password") return "•".repeat(element.value.length);
+        if (element.type === "submit") return element.value || "Submit";
+        if (element.type === "reset") return element.value || "Reset";
+        return element.value || element.placeholder;
+      case "textarea":
+        return element.value || element.placeholder;
+      case "select": {
+        const list = element.multiple || element.size > 1;
+        const options = list ? element.options : element.selectedOptions;
+        return [...options].map(option => option.label).join(", ");
+      }
+      case "canvas": case "video": case "audio": case "meter": case "progress":
+        return "";
+    }
+    return null;
+  };
+
+  // The visible text up to about `limit` characters, and of each piece where it came from:
+  // `{start, node, offset}` for a word, `{start, element}` for a field.
+  const visibleText = limit => {
+    const GAPS = ["", " ", "\t", "\n"];
+    const pieces = [];
+    let text = "", gap = "", unread = 0;
+    const separate = by => { if (GAPS.indexOf(by) > GAPS.indexOf(gap)) gap = by; };
+    const add = (string, source) => {
+      if (text) text += gap;
+      gap = "";
+      pieces.push({ start: text.length, ...source });
+      text += string;
+    };
+    const addWords = (node, style) => {
+      const keepLines = style.whiteSpaceCollapse !== "collapse";
+      const blank = string => separate(keepLines && string.includes("\n") ? "\n" : " ");
+      let end = 0;
+      for (const word of node.data.matchAll(/\S+/g)) {
+        if (word.index > end) blank(node.data.slice(end, word.index));
+        add(word[0], { node, offset: word.index });
+        end = word.index + word[0].length;
+        if (text.length > limit) return;
+      }
+      if (end < node.data.length) blank(node.data.slice(end));
+    };
+    const visit = (node, parentStyle) => {
+      if (text.length > limit) return;
+      if (node.nodeType === Node.TEXT_NODE) {
+        if (parentStyle?.visibility === "visible") addWords(node, parentStyle);
+        return;
+      }
+      if (node.nodeType !== Node.ELEMENT_NODE || !isShown(node)) return;
+      const style = getComputedStyle(node);
+      if (style.opacity === "0") return;
+      if (node.localName === "br") return separate("\n");
+      const edge = style.display === "inline" || style.display === "contents" ? ""
+        : style.display === "table-cell" ? "\t" : style.display.startsWith("inline") ? " " : "\n";
+      separate(edge);
+      const field = fieldText(node);
+      if (field === null) {
+        if (node.localName === "iframe" && !innerDocument(node)) unread += 1;
+        for (const child of childrenOf(node)) visit(child, style);
+      } else if (field && style.visibility === "visible") {
+        separate(" ");
+        add(field, { element: node });
+        separate(" ");
+      }
+      separate(edge);
+    };
+    visit(document.body ?? document.documentElement);
+    return { text, pieces, unread };
+  };
+
+  const pageText = ({ max }) => {
+    const { text, unread } = visibleText(max);
+    const notes = [];
+    if (text.length > max)
+      notes.push(`[cut after ${max} characters: look for the rest with find]`);
+    if (unread) notes.push(`[${unread} frame(s) of another site: not read]`);
+    return { text: [text.slice(0, max) || "(the page shows no text)", ...notes].join("\n") };
+  };
+
+  const find = ({ query, max, readMax }) => {
+    const words = query.trim().split(/\s+/).filter(word => word);
+    if (!words.length) return { error: "give some text to find" };
+    const pattern = words.map(word => word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")).join("\\s+");
+    const { text, pieces } = visibleText(readMax);
+    const pieceAt = index => pieces[pieces.findLastIndex(piece => piece.start <= index)];
+    const lines = [];
+    let count = 0;
+    for (const { index, 0: found } of text.matchAll(new RegExp(pattern, "giu"))) {
+      count += 1;
+      if (count > max) continue;
+      const first = pieceAt(index), last = pieceAt(index + found.length - 1);
+      let element = first.element, box;
+      if (element) {
+        box = rectOf(element);
+      } else {
+        element = first.node.parentElement ?? first.node.getRootNode().host;
+        const range = first.node.ownerDocument.createRange();
+        range.setStart(first.node, first.offset + index - first.start);
+        // A range cannot reach into another tree, nor into a field.
+        if (last.node?.getRootNode() === first.node.getRootNode())
+          range.setEnd(last.node, last.offset + index + found.length - last.start);
+        else range.setEnd(first.node, first.node.length);
+        const rects = [...range.getClientRects()].filter(rect => rect.width && rect.height);
+        box = boxOf(rects[0] ?? range.getBoundingClientRect(), first.node.ownerDocument);
+      }
+      const before = text.slice(Math.max(0, index - 30), index).split("\n").at(-1);
+      const after = text.slice(index + found.length, index + found.length + 30).split("\n")[0];
+      lines.push(`${quoted(before + found + after)} ${whereIs(element, box)}`);
+    }
+    const head = count ? `${count} match(es)` + (count > max ? `, the first ${max}:` : ":")
+      : `no visible text matches ${quoted(query)}`;
+    const rest = text.length > readMax ? [`[only the first ${readMax} characters were read]`] : [];
+    return { text: [head, ...lines, ...rest].join("\n") };
+  };
+
+  // ---- Elements.
+
+  const ROLES = "button|link|checkbox|radio|switch|tab|menuitem|menuitemcheckbox|menuitemradio|option"
+    + "|combobox|textbox|searchbox|slider|spinbutton|treeitem|gridcell";
+  const INTERACTIVE = "a[href],area[href],button,input:not([type=hidden]),select,textarea,summary,option,"
+    + "[contenteditable]:not([contenteditable=false]),[onclick],[draggable=true],"
+    + "[tabindex]:not([tabindex='-1'])," + ROLES.split("|").map(role => `[role=${role}]`).join(",");
+
+  const isInteractive = element => {
+    if (element.matches(INTERACTIVE)) return true;
+    // The label stands for a control that is not drawn itself.
+    if (element.localName === "label" && element.control)
+      return !element.control.checkVisibility() || element.control.offsetWidth < 2;
+    // Pages with handlers set by script show them by the pointer only.
+    const parent = parentOf(element);
+    return getComputedStyle(element).cursor === "pointer"
+      && !!parent && getComputedStyle(parent).cursor !== "pointer";
+  };
+
+  const roleOf = element => {
+    const role = element.getAttribute("role");
+    if (role) return role;
+    switch (element.localName) {
+      case "a": case "area": return "link";
+      case "select": return element.multiple || element.size > 1 ? "listbox" : "combobox";
+      case "textarea": return "textbox";
+      case "summary": return "button";
+      case "input":
+        if (/^(button|submit|reset|image)$/.test(element.type)) return "button";
+        return /^(text|search|email|url|tel)$/.test(element.type) ? "textbox" : element.type;
+    }
+    return element.isContentEditable ? "textbox" : element.localName;
+  };
+
+  const plainText = node => node.nodeType === Node.TEXT_NODE ? node.data
+    : /^(select|textarea|script|style)$/.test(node.localName ?? "") ? ""
+    : [...childrenOf(node)].map(plainText).join(" ");
+
+  const nameOf = element => {
+    const root = element.getRootNode();
+    const named = (element.getAttribute("aria-labelledby") ?? "").split(/\s+/)
+      .map(id => (id && root.getElementById?.(id)?.textContent) || "").join(" ");
+    const ofButton = element.localName === "input" && roleOf(element) === "button";
+    const isField = /^(input|select|textarea)$/.test(element.localName) || element.isContentEditable;
+    const texts = [
+      () => named, () => element.getAttribute("aria-label"),
+      () => [...(element.labels ?? [])].map(plainText).join(" "),
+      () => ofButton ? fieldText(element) || element.alt : "",
+      () => isField ? "" : plainText(element),
+      () => element.querySelector("img[alt]")?.alt, () => element.querySelector("title")?.textContent,
+      () => element.getAttribute("alt"), () => element.getAttribute("title"),
+      () => element.getAttribute("placeholder"), () => isField ? element.getAttribute("name") : "",
+    ];
+    for (const text of texts) if (clean(text())) return text();
+    return "";
+  };
+
+  const stateOf = element => {
+    const states = [];
+    const checkable = element.localName === "input" && /^(checkbox|radio)$/.test(element.type);
+    if (checkable) states.push(element.indeterminate ? "mixed" : element.checked ? "checked" : "not checked");
+    else if (element.hasAttribute("aria-checked"))
+      states.push({ true: "checked", mixed: "mixed" }[element.getAttribute("aria-checked")] ?? "not checked");
+    else if (element.localName === "select")
+      states.push(`value ${quoted([...element.selectedOptions].map(option => option.label).join(", "))}`);
+    else if (element.isContentEditable) states.push(`value ${quoted(element.innerText)}`);
+    else if (/^(input|textarea)$/.test(element.localName) && roleOf(element) !== "button")
+      states.push(`value ${quoted(element.type === "password" ? fieldText(element) : element.value)}`);
+    if (element.localName === "option" && element.selected || element.getAttribute("aria-selected") === "true")
+      states.push("selected");
+    if (element.matches(":disabled,[aria-disabled=true]")) states.push("disabled");
+    if (element.hasAttribute("aria-expanded"))
+      states.push(element.getAttribute("aria-expanded") === "true" ? "expanded" : "collapsed");
+    return states;
+  };
+
+  const refOf = element => {
+    if (!refs.names.has(element)) {
+      const ref = `e${options.nextRef++}`;
+      refs.names.set(element, ref);
+      refs.elements.set(ref, new WeakRef(element));
+    }
+    return refs.names.get(element);
+  };
+
+  // The largest part of an element that is on the screen, or null.
+  const visiblePart = element => {
+    const area = rect => rect.width * rect.height;
+    const rects = [...element.getClientRects()].sort((a, b) => area(b) - area(a));
+    if (!rects.length) return null;
+    let box = overlap(boxOf(rects[0], element.ownerDocument), viewport);
+    for (const clip of clipsOf(element)) box = overlap(box, clip.box);
+    return box.right - box.left >= 1 && box.bottom - box.top >= 1 ? box : null;
+  };
+
+  const listElements = ({ max }) => {
+    const lines = [];
+    let count = 0;
+    const visit = element => {
+      if (element.nodeType !== Node.ELEMENT_NODE || !isShown(element)) return;
+      if (getComputedStyle(element).visibility === "visible" && isInteractive(element)) {
+        const box = visiblePart(element);
+        if (box && isReached(element, ...centre(box)) && ++count <= max) {
+          const control = element.localName === "label" ? element.control : element;
+          const rect = element.getBoundingClientRect();
+          lines.push([
+            `${refOf(element)} ${roleOf(control)} ${quoted(nameOf(control))}`, ...stateOf(control),
+            `at ${shownPoint(...centre(box))}`, `${Math.round(rect.width)}x${Math.round(rect.height)} px`,
+          ].join(", "));
+        }
+      }
+      for (const child of childrenOf(element)) visit(child);
+    };
+    visit(document.body ?? document.documentElement);
+    if (!count) lines.push("no interactive element is on the screen");
+    if (count > max) lines.push(`[${count - max} more are left out]`);
+    return { text: lines.join("\n"), nextRef: options.nextRef };
+  };
+
+  return { pageText, find, listElements }[command](options);
+}

@@ -1,0 +1,105 @@
+"""What a page says and holds, for models that ask for it in words instead of looking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from resources_servers.browser_gym.browser.capture import valid_unicode
+from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.policy import shows_verifier
+from resources_servers.browser_gym.browser.tabs import Tab, Tabs
+
+MAX_TEXT_CHARS = 20_000
+MAX_MATCHES = 20
+MAX_ELEMENTS = 200
+# `find` looks further than a model is shown; the bound keeps an endless page from taking for ever.
+MAX_SEARCHED_CHARS = 1_000_000
+
+_SCRIPT = Path(__file__).with_name("reading.js").read_text(encoding="utf-8")
+_WORLD = "browser-gym"
+
+
+class Reader:
+    """Reads the active tab: the page, its frames of the same origin, its open shadow roots.
+
+    An element that `list_elements` names (`e1`, `e2`, …) keeps its name until its page is left; no
+    name is given twice in a session, so that an old one is never taken for another element.
+    """
+
+    def __init__(self, tabs: Tabs) -> None:
+        """Read the active one of `tabs`."""
+        self._tabs = tabs
+        self._next_ref = 1
+
+    async def page_text(self) -> str:
+        """Return the visible text, cut after `MAX_TEXT_CHARS`; it says when it is cut.
+
+        Raises:
+            ActionError: the page cannot be read.
+        """
+        return await self._read("pageText", max=MAX_TEXT_CHARS)
+
+    async def find(self, query: str) -> str:
+        """Return up to `MAX_MATCHES` places of a text, with points in CSS px of the viewport.
+
+        Case and the kind of white space do not matter.
+
+        Raises:
+            ActionError: nothing to find was given, or the page cannot be read.
+        """
+        return await self._read("find", query=query, max=MAX_MATCHES, readMax=MAX_SEARCHED_CHARS)
+
+    async def list_elements(self) -> str:
+        """Return up to `MAX_ELEMENTS` elements on the screen that a click reaches, one a line.
+
+        A line has the element's ref, role, name, state, the centre of its visible part in CSS px
+        of the viewport, and its size in CSS px.
+
+        Raises:
+            ActionError: the page cannot be read.
+        """
+        return await self._read("listElements", max=MAX_ELEMENTS, nextRef=self._next_ref)
+
+    async def _read(self, command: str, **options: Any) -> str:
+        tab = self._tabs.active
+        self._refuse_verifier(tab)
+        answer = await _call(tab, command, options)
+        self._refuse_verifier(tab)  # it may have come while we read
+        self._next_ref = answer.get("nextRef", self._next_ref)
+        if error := answer.get("error"):
+            raise ActionError(valid_unicode(error))
+        return valid_unicode(answer["text"])
+
+    def _refuse_verifier(self, tab: Tab) -> None:
+        """Keep what a screenshot must not show from being read either."""
+        if shows_verifier(tab.page):
+            raise ActionError("this page cannot be read")
+
+
+async def _call(tab: Tab, command: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Run one command of `reading.js` in the tab's main frame, in a world of our own.
+
+    Raises:
+        ActionError: the script failed.
+        playwright.async_api.Error: the page crashed, closed or was left meanwhile.
+    """
+    tree = await tab.cdp.send("Page.getFrameTree")
+    # The same name gives the same world, with its refs, as long as the document lives.
+    world = await tab.cdp.send(
+        "Page.createIsolatedWorld",
+        {"frameId": tree["frameTree"]["frame"]["id"], "worldName": _WORLD},
+    )
+    answer = await tab.cdp.send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": _SCRIPT,
+            "executionContextId": world["executionContextId"],
+            "arguments": [{"value": command}, {"value": options}],
+            "returnByValue": True,
+        },
+    )
+    if details := answer.get("exceptionDetails"):
+        thrown = details.get("exception", {}).get("description") or details["text"]
+        raise ActionError(f"the page could not be read: {thrown.splitlines()[0]}")
+    return answer["result"]["value"]
