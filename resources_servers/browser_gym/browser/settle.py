@@ -21,6 +21,8 @@ _MAX_URLS = 10_000
 # native to look at: a proxy answers as its target does.
 TIMER_SCRIPT = """
 (() => {
+  const mark = Symbol.for("browser-gym.timers");
+  if (mark in window) return;  // a window can outlive its first, empty document
   const longest = 600, deepest = 3, due = new Map(), runs = new Map();
   let depth = 0;
   const polled = key => {
@@ -59,7 +61,7 @@ TIMER_SCRIPT = """
       return Reflect.apply(target, self, values);
     },
   });
-  Object.defineProperty(window, Symbol.for("browser-gym.timers"), {value: () => due.size});
+  Object.defineProperty(window, mark, {value: () => due.size});
 })();
 """
 

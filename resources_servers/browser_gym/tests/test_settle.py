@@ -45,3 +45,10 @@ async def test_cleared_timer_is_not_waited_for(client: Client, env_id: str) -> N
     answer = await client.step(env_id, {"type": "click", "x": 60, "y": 340})
     assert answer["settled"]
     assert answer["timings_ms"]["settle"] < 550
+
+
+async def test_timers_of_a_popup_are_waited_for(client: Client, env_id: str, site: str) -> None:
+    answer = await client.step(env_id, {"type": "new_tab", "url": f"{site}/timers.html"})
+    assert answer["title"] == "Timers true1"
+    answer = await client.step(env_id, {"type": "click", "x": 60, "y": 40})
+    assert answer["title"] == "Later"
