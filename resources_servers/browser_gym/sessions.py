@@ -288,8 +288,9 @@ class Sessions:
         tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
         try:
             await block_verifier(lease.context)
+            await start_state.prepare(start, lease.context, start_url)
             first = await tabs.open_first()
-            await start_state.apply(start, lease.context, first.page, start_url)
+            await start_state.store(start, first.page)
             driver = PageDriver(
                 lease.context,
                 tabs,

@@ -4,6 +4,7 @@ Extra fields are allowed and kept: NeMo Gym and later verifiers have their own.
 """
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
@@ -204,6 +205,20 @@ Permission = Literal[
 ]
 
 
+def _check_clock(text: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("give a time in ISO form, such as 2026-03-01T09:00:00Z") from None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    if not datetime(1970, 1, 1, tzinfo=UTC) <= time < datetime(3000, 1, 1, tzinfo=UTC):
+        raise ValueError("give a time from 1970 to 2999")
+    return time
+
+
+Clock = Annotated[datetime, BeforeValidator(_check_clock), BeforeValidator(_check_text)]
+
+
 class BrowserStart(_Strict):
     """How the browser of a task starts; all of it is in place before the start page is opened.
 
@@ -217,6 +232,9 @@ class BrowserStart(_Strict):
         timezone: IANA name; the server's default if it is not given.
         permissions: What every page may do without asking.
         reduced_motion: Whether pages are told that the user wants less of it.
+        clock: When it is for pages as the session starts, in ISO form, UTC unless it says; time
+            goes on from there.
+        random_seed: Chooses the numbers of `Math.random`.
     """
 
     local_storage: dict[Origin, Items] = {}
@@ -230,6 +248,8 @@ class BrowserStart(_Strict):
     permissions: list[Permission] = []
     color_scheme: Literal["light", "dark"] = "light"
     reduced_motion: Annotated[bool, Field(strict=True)] = False
+    clock: Clock | None = None
+    random_seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] | None = None
 
 
 class VerifierMetadata(_Row):

@@ -27,6 +27,27 @@ _STORE_SCRIPT = """
 }
 """
 
+# Mulberry32. It starts from seed and path, so that two pages do not invent the same ids. Its state
+# dies with the document: nothing a page cannot see would carry it to the next. The path is not
+# looked at before the first number, since a popup gets its address after its scripts.
+_RANDOM_SCRIPT = """
+(() => {
+  let state;
+  const begin = () => {
+    let mixed = %d;
+    for (const char of location.pathname)
+      mixed = Math.imul(mixed ^ char.charCodeAt(0), 16777619);
+    return mixed;
+  };
+  Math.random = {random() {
+    state = ((state ?? begin()) + 0x6D2B79F5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  }}.random;
+})();
+"""
+
 
 def context_spec(start: BrowserStart, defaults: BrowserSpec, start_url: str) -> BrowserSpec:
     """Return the context a task asks for: the server's defaults and what the task says instead."""
@@ -44,30 +65,42 @@ def context_spec(start: BrowserStart, defaults: BrowserSpec, start_url: str) -> 
     )
 
 
-async def apply(start: BrowserStart, context: BrowserContext, page: Page, start_url: str) -> None:
-    """Bring a context to the state a task starts from.
+async def prepare(start: BrowserStart, context: BrowserContext, start_url: str) -> None:
+    """Bring a context to the state a task starts from, but for what `store` does.
 
     Args:
         start: what the task says.
-        context: fresh, made after `context_spec`.
-        page: its first page, still empty.
+        context: without pages and init scripts, made after `context_spec`.
         start_url: normalized address of the start page.
 
     Raises:
-        InvalidTask: the browser refused a cookie or a stored text.
+        InvalidTask: the browser refused a cookie.
         playwright.async_api.Error: the browser is gone.
     """
-    await _store(start, page)
-    await _add_cookies(start, context)
+    if start.clock:
+        # Before any other script, so that those that follow the page's timers follow these.
+        await context.clock.install(time=start.clock)
+        await context.clock.resume()
+    if start.random_seed is not None:
+        await context.add_init_script(_RANDOM_SCRIPT % start.random_seed)
     if start.headers:
         await _add_headers(start.headers, context, origin_of(start_url))
+    await _add_cookies(start, context)
 
 
-async def _store(start: BrowserStart, page: Page) -> None:
+async def store(start: BrowserStart, page: Page) -> None:
     """Fill localStorage and sessionStorage, as if each origin had been visited in this tab before.
 
     From an empty page at each origin, which no server is asked for. An init script would fill them
     again at every load, and so undo what the app has changed.
+
+    Args:
+        start: what the task says.
+        page: the first one of the context; empty again afterwards.
+
+    Raises:
+        InvalidTask: the browser refused to store a text.
+        playwright.async_api.Error: the browser is gone.
     """
     local, session = _by_origin(start.local_storage), _by_origin(start.session_storage)
     origins = list(dict.fromkeys([*local, *session]))

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -50,6 +52,44 @@ TELLS_PLACE = """<!doctype html><title>Asking</title><script>
 </script>"""
 
 
+# What a frame finds out, it tells the page; what the page or a popup finds out is stored.
+TELLS_TIME = """<!doctype html><title>Timing</title><body><script>
+  const report = (name, value) => {
+    localStorage[name] = JSON.stringify(value);
+    if (localStorage.frames && localStorage.page) document.title = "Told"; };
+  if (location.search == "?frame") {
+    parent.postMessage({now: Date.now(), random: Math.random()}, "*");
+  } else if (location.search == "?popup") {
+    localStorage.popup = JSON.stringify({now: Date.now(), random: Math.random()});
+  } else {
+    const heard = [];
+    onmessage = ({data}) => {
+      heard.push(data);
+      if (heard.length == 2) report("frames", {heard}); };
+    for (const host of [location.host, `localhost:${location.port}`]) {
+      const frame = document.createElement("iframe");
+      frame.src = `http://${host}${location.pathname}?frame`;
+      document.body.append(frame);
+    }
+    const page = {now: Date.now(), random: [Math.random(), Math.random()], name: `${Math.random}`};
+    const began = performance.now();
+    setTimeout(() => {
+      page.waited = Date.now() - page.now;
+      page.performed = performance.now() - began;
+      let ticks = 0;
+      const interval = setInterval(() => {
+        if (++ticks < 3) return;
+        clearInterval(interval);
+        requestAnimationFrame(first => requestAnimationFrame(second => {
+          page.between = second - first;
+          page.year = new Date().getFullYear();
+          report("page", page); }));
+      }, 20);
+    }, 200);
+  }
+</script>"""
+
+
 def _headers(request: Request) -> Response:
     answer = JSONResponse(dict(request.headers))
     answer.headers["access-control-allow-origin"] = "*"
@@ -71,6 +111,12 @@ def pages() -> Iterator[str]:
             Route("/sees", lambda _: HTMLResponse(SEES)),
             Route("/tells-headers", lambda _: HTMLResponse(TELLS_HEADERS)),
             Route("/headers", _headers),
+            Route("/tells-time", lambda _: HTMLResponse(TELLS_TIME)),
+            Route(
+                "/opens",
+                lambda _: HTMLResponse("<script>window.open('/tells-time?popup')</script>"),
+            ),
+            Route("/tells/time", lambda _: HTMLResponse(TELLS_TIME)),
             Route("/tells-place", lambda _: HTMLResponse(TELLS_PLACE)),
             Route("/secret", _secret),
             Route("/to-sees", lambda _: RedirectResponse("/sees")),
@@ -225,6 +271,79 @@ async def test_what_a_task_does_not_say_is_the_servers(client: Client, pages: st
     }
 
 
+START = datetime(2031, 3, 1, 8, tzinfo=UTC)
+
+
+async def told_time(client: Client, url: str, browser: dict[str, Any]) -> dict[str, Any]:
+    env_id = (await start(client, url, browser))["env_id"]
+    await stored_once(client, env_id, "page")
+    return await stored_once(client, env_id, "frames")
+
+
+async def test_clock_starts_at_a_time_and_goes_on(client: Client, pages: str) -> None:
+    began = time.monotonic()
+    seen = await told_time(client, f"{pages}/tells-time", {"clock": "2031-03-01T09:00:00+01:00"})
+    took_ms = (time.monotonic() - began) * 1000
+    page, (near, far) = seen["page"], seen["frames"]["heard"]
+    for now in (page["now"], near["now"], far["now"]):
+        assert 0 <= now - START.timestamp() * 1000 <= took_ms
+    assert 199 <= page["waited"] <= took_ms
+    assert abs(page["performed"] - page["waited"]) < 50
+    assert 0 < page["between"] < took_ms
+    assert page["year"] == 2031
+
+
+async def test_clock_does_not_start_again_on_another_page(client: Client, pages: str) -> None:
+    browser = {"clock": "2031-03-01T08:00:00"}
+    env_id = (await start(client, f"{pages}/tells-time", browser))["env_id"]
+    first = (await stored_once(client, env_id, "page"))["page"]["now"]
+    answer = await client.step(
+        env_id,
+        {"type": "switch_tab", "index": 0},
+        {"type": "wait", "ms": 300},
+        {"type": "reload"},
+        {"type": "wait", "ms": 500},
+    )
+    assert (answer["error"], answer["settled"]) == (None, True)
+    assert (await stored(client, env_id))["page"]["now"] > first + 300
+
+
+async def test_a_page_with_a_clock_becomes_quiet(client: Client, pages: str) -> None:
+    seeded = await start(client, f"{pages}/links.html", {"clock": "2031-03-01T08:00:00Z"})
+    assert seeded["settled"]
+    assert seeded["timings_ms"]["settle"] < 2500
+
+
+async def test_same_seed_same_numbers(client: Client, pages: str) -> None:
+    one, two, other = [
+        await told_time(client, f"{pages}/tells-time", {"random_seed": seed}) for seed in (7, 7, 8)
+    ]
+    none = await told_time(client, f"{pages}/tells-time", {})
+    elsewhere = await told_time(client, f"{pages}/tells/time", {"random_seed": 7})
+
+    def numbers(seen: dict[str, Any]) -> list[float]:
+        frames = [frame["random"] for frame in seen["frames"]["heard"]]
+        return [*seen["page"]["random"], *frames]
+
+    assert numbers(one) == numbers(two)
+    assert all(0 <= number < 1 for number in numbers(one))
+    for seen in (other, none, elsewhere):
+        assert not set(numbers(seen)) & set(numbers(one))
+    first, second, *rest = numbers(one)
+    assert (first != second, rest) == (True, [first] * 2)
+
+
+async def test_a_popup_has_the_clock_and_the_seed(client: Client, pages: str) -> None:
+    browser = {"clock": "2031-03-01T08:00:00Z", "random_seed": 7}
+    began = time.monotonic()
+    page = await told_time(client, f"{pages}/tells-time", browser)
+    env_id = (await start(client, f"{pages}/opens", browser))["env_id"]
+    popup = (await stored_once(client, env_id, "popup"))["popup"]
+    took_ms = (time.monotonic() - began) * 1000
+    assert popup["random"] == page["page"]["random"][0]
+    assert 0 <= popup["now"] - START.timestamp() * 1000 <= took_ms
+
+
 # What is refused
 
 
@@ -275,6 +394,11 @@ async def test_what_the_browser_refuses_is_a_bad_task(
         ({"permissions": ["location"]}, "permissions.0", "'geolocation'"),
         ({"color_scheme": "black"}, "color_scheme", "'light' or 'dark'"),
         ({"reduced_motion": 1}, "reduced_motion", "valid boolean"),
+        ({"clock": "noon"}, "clock", "ISO form"),
+        ({"clock": 1900000000}, "clock", "a text"),
+        ({"clock": "0001-01-01T00:00:00+14:00"}, "clock", "1970"),
+        ({"random_seed": -1}, "random_seed", "greater than or equal to 0"),
+        ({"random_seed": "7"}, "random_seed", "valid integer"),
         ({"http_credentials": {"username": "a"}}, "http_credentials.password", "required"),
     ],
 )
