@@ -31,6 +31,7 @@ from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.browser.tabs import DialogPolicy
 from resources_servers.browser_gym.contract import (
     CloseResponse,
+    DumpRequest,
     DumpResponse,
     HealthResponse,
     SeedRequest,
@@ -227,9 +228,9 @@ class BrowserGymServer(SimpleResourcesServer):
             **_observed(observation),
         )
 
-    async def dump_local_storage(self, request: Request, body: SessionRequest) -> DumpResponse:
-        """Tell what is in localStorage now, and what was there at the start."""
-        state = await self._sessions.dump(_session_id(request, body.env_id))
+    async def dump_local_storage(self, request: Request, body: DumpRequest) -> DumpResponse:
+        """Tell what is in localStorage now, what was there at the start, and what is asked for."""
+        state, more = await self._sessions.dump(_session_id(request, body.env_id), body.include)
         return DumpResponse(
             local_storage_dump=json.dumps(state.final.get(state.start_origin, {})),
             initial_local_storage=json.dumps(state.initial.get(state.start_origin, {})),
@@ -238,6 +239,7 @@ class BrowserGymServer(SimpleResourcesServer):
                 origin: {valid_unicode(k): valid_unicode(v) for k, v in items.items()}
                 for origin, items in state.final.items()
             },
+            **more,
         )
 
     async def close(self, request: Request, body: SessionRequest) -> CloseResponse:

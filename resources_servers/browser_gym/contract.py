@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from resources_servers.browser_gym.actions import Action
+from resources_servers.browser_gym.browser.final_state import More
 from resources_servers.browser_gym.task_row import MAX_VIEWPORT_PX, MIN_VIEWPORT_PX
 
 MAX_BATCH = 100
@@ -139,20 +140,36 @@ class StepResponse(ObservationBody):
     error: str | None = None
 
 
+class DumpRequest(SessionRequest):
+    """Read what is stored in a session's browser.
+
+    Attributes:
+        include: what to read beside localStorage.
+    """
+
+    include: list[More] = []
+
+
 class DumpResponse(BaseModel):
-    """localStorage of the start origin, and of all.
+    """localStorage of the start origin, and of all; the rest is null unless it was asked for.
 
     Attributes:
         local_storage_dump: JSON text of the start origin's `{key: value}` now.
         initial_local_storage: the same right after the start page had loaded.
         start_origin: the origin both belong to.
         origins: `{origin: {key: value}}` of every origin the session touched.
+        session_storage: the same of the pages that are open; of two tabs the active one's.
+        cookies: all, in Playwright's shape.
+        indexed_db: `{origin: [name]}`, the databases of the origins of pages that are open.
     """
 
     local_storage_dump: str
     initial_local_storage: str
     start_origin: str
     origins: dict[str, dict[str, str]]
+    session_storage: dict[str, dict[str, str]] | None = None
+    cookies: list[dict[str, Any]] | None = None
+    indexed_db: dict[str, list[str]] | None = None
 
 
 class CloseResponse(BaseModel):

@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -33,11 +33,12 @@ from resources_servers.browser_gym.browser.backend import (
     BrowserLost,
     BrowserSpec,
 )
-from resources_servers.browser_gym.browser.capture import (
-    ImageFormat,
-    Storage,
-    read_storage,
-    shown_text,
+from resources_servers.browser_gym.browser.capture import ImageFormat, Storage, read_storage
+from resources_servers.browser_gym.browser.final_state import (
+    FinalState,
+    More,
+    read_final,
+    read_more,
 )
 from resources_servers.browser_gym.browser.input import ActionError
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
@@ -54,7 +55,6 @@ logger = logging.getLogger(__name__)
 
 _REMEMBERED_CLOSED = 10_000
 _REMEMBERED_OPERATIONS = 4
-_LEAVE_TIMEOUT_MS = 3_000
 
 
 class SessionError(Exception):
@@ -93,25 +93,6 @@ class SessionSettings:
     idle_timeout_s: float = 900
     locale: str = "en-US"
     timezone: str = "UTC"
-
-
-@dataclass(frozen=True)
-class FinalState:
-    """What a session left behind.
-
-    Attributes:
-        start_origin: origin of the start page after its redirects.
-        initial: localStorage by origin, right after the start page had loaded.
-        final: the same at the end.
-        url: of the active tab at the end.
-        title: likewise.
-    """
-
-    start_origin: str
-    initial: Storage
-    final: Storage
-    url: str
-    title: str
 
 
 @dataclass(eq=False)
@@ -227,15 +208,17 @@ class Sessions:
             )
         return await asyncio.shield(operation.task)
 
-    async def dump(self, session_id: str) -> FinalState:
-        """Read a session's storage without ending it.
+    async def dump(
+        self, session_id: str, more: Collection[More] = ()
+    ) -> tuple[FinalState, dict[str, Any]]:
+        """Read a session's storage without ending it, and what `read_more` tells of `more`.
 
         Raises:
             SessionError: unknown, expired or closed session.
             BrowserLost: the browser is gone.
         """
         session = self._find(session_id)
-        return await asyncio.shield(self._task(self._state(session, leave=False)))
+        return await asyncio.shield(self._task(self._dump(session, more)))
 
     async def finish(self, session_id: str) -> FinalState:
         """End a session and return what it left behind.
@@ -326,27 +309,22 @@ class Sessions:
         async with self._using(session):
             return await session.driver.run(batch)
 
-    async def _state(self, session: Session, *, leave: bool) -> FinalState:
+    async def _dump(
+        self, session: Session, more: Collection[More]
+    ) -> tuple[FinalState, dict[str, Any]]:
         async with self._using(session):
-            await session.tabs.arrived()
-            page = session.tabs.active.page
-            url = shown_text(page.url)
-            title = next((t["title"] for t in await session.tabs.describe() if t["active"]), "")
-            try:
-                final = await read_storage(session.lease.context)
-            except TimeoutError:
-                if not leave:
-                    raise
-                # A page in an endless loop keeps its storage to itself until it is closed.
-                await _close_pages(session.tabs)
-                final = await read_storage(session.lease.context)
-            if leave and await _leave_pages(session.tabs):
-                final = await read_storage(session.lease.context)
-            return FinalState(session.start_origin, session.initial, final, url, title)
+            state = await self._read_final(session, leave=False)
+            return state, await read_more(session.lease.context, session.tabs, more)
+
+    async def _read_final(self, session: Session, *, leave: bool) -> FinalState:
+        return await read_final(
+            session.lease.context, session.tabs, session.start_origin, session.initial, leave=leave
+        )
 
     async def _finish(self, session: Session) -> FinalState:
         try:
-            return await self._state(session, leave=True)
+            async with self._using(session):
+                return await self._read_final(session, leave=True)
         finally:
             await self._end(session, "verified")
 
@@ -406,19 +384,3 @@ class Sessions:
         if not task.cancelled() and (error := task.exception()):
             # Awaited by a caller as a rule; read here so that one who left is not warned about.
             logger.debug("a session task failed: %r", error)
-
-
-async def _leave_pages(tabs: Tabs) -> bool:
-    """Leave every page by navigation, which runs its unload handlers; tell if any was left."""
-    pages = [tab.page for tab in tabs.all if not tab.crashed and tab.page.url != "about:blank"]
-    outcomes = await asyncio.gather(
-        *(page.goto("about:blank", timeout=_LEAVE_TIMEOUT_MS) for page in pages),
-        return_exceptions=True,
-    )
-    return any(not isinstance(outcome, BaseException) for outcome in outcomes)
-
-
-async def _close_pages(tabs: Tabs) -> None:
-    """Close every page without running its unload handlers, which one that hangs cannot run."""
-    closing = (asyncio.wait_for(tab.page.close(), _LEAVE_TIMEOUT_MS / 1000) for tab in tabs.all)
-    await asyncio.gather(*closing, return_exceptions=True)

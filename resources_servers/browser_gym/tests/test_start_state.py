@@ -90,6 +90,20 @@ TELLS_TIME = """<!doctype html><title>Timing</title><body><script>
 </script>"""
 
 
+# Each tab's sessionStorage names the tab; a frame of another site has its own.
+KEEPS = """<!doctype html><title>Keeps</title><script>
+  const tab = location.search.slice(1);
+  sessionStorage.tab = tab;
+  document.cookie = "seen=" + tab;
+  indexedDB.open("notes").onsuccess = () => { document.title = "Kept"; };
+  if (tab == "one") {
+    const frame = document.createElement("iframe");
+    frame.src = `http://localhost:${location.port}/keeps?frame`;
+    document.documentElement.append(frame);
+  }
+</script>"""
+
+
 def _headers(request: Request) -> Response:
     answer = JSONResponse(dict(request.headers))
     answer.headers["access-control-allow-origin"] = "*"
@@ -111,6 +125,7 @@ def pages() -> Iterator[str]:
             Route("/sees", lambda _: HTMLResponse(SEES)),
             Route("/tells-headers", lambda _: HTMLResponse(TELLS_HEADERS)),
             Route("/headers", _headers),
+            Route("/keeps", lambda _: HTMLResponse(KEEPS)),
             Route("/tells-time", lambda _: HTMLResponse(TELLS_TIME)),
             Route(
                 "/opens",
@@ -342,6 +357,40 @@ async def test_a_popup_has_the_clock_and_the_seed(client: Client, pages: str) ->
     took_ms = (time.monotonic() - began) * 1000
     assert popup["random"] == page["page"]["random"][0]
     assert 0 <= popup["now"] - START.timestamp() * 1000 <= took_ms
+
+
+# What is read back
+
+
+async def test_what_is_kept_beside_local_storage(client: Client, pages: str) -> None:
+    other = other_origin(pages)
+    env_id = (await start(client, f"{pages}/keeps?one", {}))["env_id"]
+    body = {"env_id": env_id, "include": ["session_storage", "cookies", "indexed_db"]}
+    kept: dict[str, Any] = {}
+
+    async def all_opened() -> bool:
+        kept.update(await client.post("/dump_local_storage", body))
+        return kept["indexed_db"] == {pages: ["notes"], other: ["notes"]}
+
+    await eventually(all_opened)
+    assert kept["session_storage"] == {pages: {"tab": "one"}, other: {"tab": "frame"}}
+    cookies = {(cookie["domain"], cookie["name"]): cookie["value"] for cookie in kept["cookies"]}
+    assert cookies[("127.0.0.1", "seen")] == "one"
+
+    await client.step(env_id, {"type": "new_tab", "url": f"{pages}/keeps?two"})
+    kept = await client.post("/dump_local_storage", body | {"include": ["session_storage"]})
+    assert kept["session_storage"][pages] == {"tab": "two"}
+    assert (kept["cookies"], kept["indexed_db"]) == (None, None)
+    await client.step(env_id, {"type": "switch_tab", "index": 0})
+    kept = await client.post("/dump_local_storage", body | {"include": ["session_storage"]})
+    assert kept["session_storage"][pages] == {"tab": "one"}
+
+
+async def test_unknown_include_is_refused(client: Client, pages: str) -> None:
+    env_id = (await start(client, f"{pages}/links.html", {}))["env_id"]
+    body = {"env_id": env_id, "include": ["local_files"]}
+    answer = await client.http.post("/dump_local_storage", json=body)
+    assert (answer.status_code, "session_storage" in answer.text) == (422, True)
 
 
 # What is refused
