@@ -1,12 +1,14 @@
 """How a task's browser starts: what is stored in it, what it tells pages, and what is read back."""
 
 import base64
+import contextlib
 import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import psutil
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -391,6 +393,61 @@ async def test_unknown_include_is_refused(client: Client, pages: str) -> None:
     body = {"env_id": env_id, "include": ["local_files"]}
     answer = await client.http.post("/dump_local_storage", json=body)
     assert (answer.status_code, "session_storage" in answer.text) == (422, True)
+
+
+SECOND_SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
+
+
+async def graded(client: Client, metadata: dict[str, Any], env_id: str) -> dict[str, Any]:
+    response = {"id": "r", "object": "response", "created_at": 0, "model": "m", "output": []}
+    body = {
+        "responses_create_params": {"input": "Do it."},
+        "response": response | {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []},
+        "verifier_metadata": metadata,
+        "env_id": env_id,
+    }
+    return await client.post("/verify", body)
+
+
+async def test_what_a_closed_tab_of_another_origin_wrote_is_kept(
+    client: Client, pages: str
+) -> None:
+    other = other_origin(pages)
+    env_id = (await start(client, f"{pages}/links.html", {}))["env_id"]
+    await client.step(env_id, {"type": "new_tab", "url": f"{other}/second.html"})
+    await client.step(env_id, {"type": "close_tab"})
+    assert (await client.storage(env_id))["origins"][other] == {"second": "visited"}
+
+
+async def test_what_was_written_before_the_tab_was_closed_is_graded(
+    client: Client, pages: str
+) -> None:
+    metadata = task(f"{pages}/second.html") | {"assertions": [SECOND_SEEN]}
+    env_id = (await client.post("/seed_session", {"verifier_metadata": metadata}))["env_id"]
+    client.opened.append(env_id)
+    await client.step(env_id, {"type": "new_tab", "url": f"{other_origin(pages)}/links.html"})
+    answer = await client.step(env_id, {"type": "switch_tab", "index": 0}, {"type": "close_tab"})
+    assert (answer["error"], len(answer["tabs"])) == (None, 1)
+    assert (await graded(client, metadata, env_id))["reward"] == 1
+
+
+async def test_what_was_written_before_a_crash_is_graded(client: Client, pages: str) -> None:
+    metadata = task(f"{pages}/links.html") | {"assertions": [SECOND_SEEN]}
+    env_id = (await client.post("/seed_session", {"verifier_metadata": metadata}))["env_id"]
+    client.opened.append(env_id)
+    await client.step(env_id, {"type": "navigate", "url": f"{pages}/second.html"})
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "--type=renderer" in process.cmdline():
+                process.kill()
+    body = {"env_id": env_id, "include": ["session_storage"]}
+
+    async def crashed() -> bool:
+        return (await client.post("/dump_local_storage", body))["session_storage"] == {}
+
+    await eventually(crashed)
+    row = await graded(client, metadata, env_id)
+    assert (row["reward"], row["mask_sample"]) == (1, False)
 
 
 # What is refused
