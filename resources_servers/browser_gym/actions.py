@@ -23,6 +23,9 @@ MIN_ZOOM_PX = 10
 MAX_QUERY_LENGTH = 1_000
 
 
+_Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
+
+
 class Point(BaseModel):
     """A position in CSS pixels of the viewport."""
 
@@ -95,6 +98,25 @@ class ListElements(_Action):
     """Tell which interactive elements are on the screen, and give each a ref."""
 
     type: Literal["list_elements"] = "list_elements"
+
+
+class SetValue(_AtOptionalPoint):
+    """Set the value of the field at a point, or of the one that `list_elements` gave a ref.
+
+    The value is true or false for a checkbox, true for a radio button; an option's value or label
+    for a select, a list of them for a multiple one; `YYYY-MM-DD`, `HH:MM`, `YYYY-MM`, `YYYY-Www`,
+    `YYYY-MM-DDTHH:MM` or `#rrggbb` for the inputs that hold those; text or a number for the rest.
+    """
+
+    type: Literal["set_value"] = "set_value"
+    ref: str | None = Field(default=None, min_length=1, max_length=20)
+    value: _Text | bool | int | float | Annotated[list[_Text], Field(max_length=1000)]
+
+    @model_validator(mode="after")
+    def _point_or_ref(self) -> SetValue:
+        if (self.x is None) == (self.ref is None):
+            raise ValueError("give either x and y or a ref")
+        return self
 
 
 class Click(_AtOptionalPoint):
@@ -256,6 +278,7 @@ Action = Annotated[
     | PageText
     | Find
     | ListElements
+    | SetValue
     | Click
     | Move
     | MouseDown

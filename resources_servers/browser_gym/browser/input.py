@@ -12,6 +12,7 @@ from playwright.async_api import Error, Page
 
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.reading import fill_focused
 from resources_servers.browser_gym.browser.tabs import Tabs
 from resources_servers.browser_gym.keys import normalize_chord
 
@@ -42,12 +43,13 @@ class Input:
             if self.cursor is None:
                 raise ActionError("the pointer has not been placed yet: give x and y")
             return self.cursor
-        self._check_inside(x, y)
+        self.check_inside(x, y)
         await self._page.mouse.move(x, y)
         self.cursor = (x, y)
         return self.cursor
 
-    def _check_inside(self, x: float, y: float) -> None:
+    def check_inside(self, x: float, y: float) -> None:
+        """Raise ActionError for a point, in CSS px, that is not in the viewport."""
         if not (0 <= x < self._width and 0 <= y < self._height):
             raise ActionError(
                 f"({x:g}, {y:g}) is outside the {self._width}x{self._height} viewport"
@@ -113,7 +115,7 @@ class Input:
     async def drag(self, action: act.Drag) -> None:
         """Drag along a path with moves in between; the button is up afterwards in any case."""
         for point in action.path:
-            self._check_inside(point.x, point.y)
+            self.check_inside(point.x, point.y)
         if action.button in _EXTRA_BUTTONS:
             raise ActionError(f"dragging with the {action.button} button is not possible")
         button = _playwright_button(action.button)
@@ -151,7 +153,11 @@ class Input:
             await self._page.mouse.wheel(action.dx, action.dy)
 
     async def type(self, action: act.Type) -> None:
-        """Type text: key events for what has a key, insertion for the rest."""
+        """Type text: key events for what has a key, insertion for the rest.
+
+        A whole ISO value is not typed into a date or time input, nor #rrggbb into a color input,
+        but set.
+        """
         keyboard = self._page.keyboard
         if action.x is not None:
             x, y = await self._move_to(action.x, action.y)
@@ -159,7 +165,11 @@ class Input:
         if action.clear_first:
             await keyboard.press("ControlOrMeta+A")
             await keyboard.press("Delete")
-        await keyboard.type(action.text)
+        text = action.text.rstrip("\n")
+        if await fill_focused(self._tabs.active, text):
+            await keyboard.type(action.text[len(text) :])
+        else:
+            await keyboard.type(action.text)
         if action.press_enter:
             await keyboard.press("Enter")
 

@@ -251,6 +251,10 @@ class PageDriver:
                 return await self._reader.find(action.query)
             case act.ListElements():
                 return await self._reader.list_elements()
+            case act.SetValue():
+                if action.x is not None and action.y is not None:
+                    self._input.check_inside(action.x, action.y)
+                return await self._reader.set_value(action)
             case act.Click():
                 await self._input.click(action)
             case act.Move():

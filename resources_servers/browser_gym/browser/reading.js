@@ -1,4 +1,4 @@
-// Reads a page for `reading.py`, which calls this function in an isolated world: it sees the page's
+// Reads and fills in a page for `reading.py`, which calls this function in an isolated world: it sees the page's
 // DOM but none of its script objects, so nothing that the page redefined is in its way, and the
 // page sees nothing of it. What is kept in `globalThis` lasts until the document is left.
 //
@@ -26,11 +26,21 @@
       return element.assignedNodes();
     if (element.localName === "details" && !element.open)
       return element.querySelectorAll(":scope > summary:first-of-type");
-    return element.childNodes;
+    return childNodes.call(element);
   };
 
-  const parentOf = node => node.assignedSlot ?? node.parentElement
-    ?? node.getRootNode().host ?? node.ownerDocument.defaultView?.frameElement ?? null;
+  // A form's fields hide its properties of the same names: go round those that lead through the tree.
+  const property = (owner, name) => Object.getOwnPropertyDescriptor(owner.prototype, name).get;
+  const parentElement = property(Node, "parentElement");
+  const childNodes = property(Node, "childNodes");
+  const labelsOf = element => element.localName === "form" ? [] : element.labels ?? [];
+
+  const parentOf = element => {
+    const root = Node.prototype.getRootNode.call(element);
+    return element.assignedSlot ?? parentElement.call(element)
+      ?? (root.nodeType === Node.DOCUMENT_FRAGMENT_NODE ? root.host : root.defaultView?.frameElement)
+      ?? null;
+  };
 
   const isShown = element =>
     getComputedStyle(element).display === "contents" || element.checkVisibility();
@@ -293,7 +303,7 @@
     const isField = /^(input|select|textarea)$/.test(element.localName) || element.isContentEditable;
     const texts = [
       () => named, () => element.getAttribute("aria-label"),
-      () => [...(element.labels ?? [])].map(plainText).join(" "),
+      () => [...labelsOf(element)].map(plainText).join(" "),
       () => ofButton ? fieldText(element) || element.alt : "",
       () => isField ? "" : plainText(element),
       () => element.querySelector("img[alt]")?.alt, () => element.querySelector("title")?.textContent,
@@ -366,5 +376,142 @@
     return { text: lines.join("\n"), nextRef: options.nextRef };
   };
 
-  return { pageText, find, listElements }[command](options);
+  // ---- Values.
+
+  const FORMATS = {
+    date: "YYYY-MM-DD", time: "HH:MM, 24 hours", month: "YYYY-MM", week: "YYYY-Www",
+    "datetime-local": "YYYY-MM-DDTHH:MM", color: "#rrggbb", number: "a number",
+  };
+
+  // A text as an input of this type would hold it, or null if it would not.
+  const accepted = (type, text) => {
+    if (type === "color") return /^#[0-9a-f]{6}$/i.test(text) ? text.toLowerCase() : null;
+    const probe = document.createElement("input");
+    probe.type = type;
+    probe.value = text;
+    return probe.value || !text ? probe.value : null;
+  };
+
+  const fireChange = (element, text) => {
+    element.dispatchEvent(text === undefined ? new Event("input", { bubbles: true, composed: true })
+      : new InputEvent("input",
+        { bubbles: true, composed: true, inputType: "insertReplacementText", data: text }));
+    element.dispatchEvent(new Event("change", { bubbles: true }));
+  };
+
+  // In this world `value` is the browser's own, whatever a framework put over it on the page's side.
+  const fill = (element, text) => {
+    element.focus();
+    if (element.value === text) return;
+    element.value = text;
+    fireChange(element, text);
+  };
+
+  const setInput = (element, value) => {
+    const type = element.type;
+    if (/^(file|hidden|button|submit|reset|image)$/.test(type))
+      throw `${type} inputs have no value to set` + (type === "file" ? "" : ": click it instead");
+    if (Array.isArray(value)) throw "give one value, not a list";
+    if (type === "checkbox" || type === "radio") {
+      if (typeof value !== "boolean") throw "give true or false";
+      if (type === "radio" && !value) throw "a radio button is left by choosing another one of its group";
+      element.focus();
+      if (element.checked !== value) element.click(); // sends input and change
+      if (element.checked !== value) throw "the page did not let it be changed";
+      return;
+    }
+    if (typeof value === "boolean") throw `give ${FORMATS[type] ?? "text"}, not true or false`;
+    let text = String(value);
+    if (type === "range") {
+      const [min, max] = [Number(element.min || 0), Number(element.max || 100)];
+      if (!text.trim() || !(Number(text) >= min && Number(text) <= max))
+        throw `give a number from ${min} to ${max}` + (element.step ? ` in steps of ${element.step}` : "");
+    } else if (FORMATS[type]) {
+      text = accepted(type, text);
+      if (text === null) throw `give ${FORMATS[type]}`;
+    }
+    if (element.maxLength >= 0 && text.length > element.maxLength && !FORMATS[type])
+      throw `at most ${element.maxLength} characters are allowed`;
+    fill(element, text);
+  };
+
+  const setSelect = (select, value) => {
+    const wanted = (Array.isArray(value) ? value : [value]).map(String);
+    if (!select.multiple && wanted.length !== 1) throw "give one option, not a list";
+    const options = [...select.options].filter(option => !option.matches(":disabled"));
+    const folded = text => clean(text).toLowerCase();
+    const pick = text => options.find(option => option.value === text)
+      ?? options.find(option => clean(option.label) === clean(text))
+      ?? options.find(option => folded(option.label) === folded(text));
+    const chosen = wanted.map(pick);
+    const missing = chosen.indexOf(undefined);
+    if (missing >= 0) {
+      const names = options.slice(0, 50).map(option => quoted(option.label)).join(", ");
+      throw `there is no option ${quoted(wanted[missing])}: choose from ${names}`
+        + (options.length > 50 ? ` and ${options.length - 50} more` : "");
+    }
+    const picture = () => [...select.options].map(option => option.selected).join();
+    const before = picture();
+    select.focus();
+    if (select.multiple) for (const option of select.options) option.selected = chosen.includes(option);
+    else select.selectedIndex = chosen[0].index;
+    if (picture() !== before) fireChange(select);
+  };
+
+  const setEditable = (element, value) => {
+    if (typeof value !== "string" && typeof value !== "number") throw "give text";
+    const page = element.ownerDocument;
+    element.focus();
+    if (element.innerText === String(value)) return;
+    page.getSelection().selectAllChildren(element);
+    // Old, but the one way in which editors notice a change as if it had been typed.
+    page.execCommand(value === "" ? "delete" : "insertText", false, String(value));
+  };
+
+  const fieldAt = element => {
+    const select = element.closest("select");
+    if (select || /^(input|textarea)$/.test(element.localName)) return select ?? element;
+    if (!element.isContentEditable) return element.closest("label")?.control ?? element;
+    while (element.parentElement?.isContentEditable) element = element.parentElement;
+    return element;
+  };
+
+  const setValue = ({ x, y, ref, value }) => {
+    const target = ref ? refs.elements.get(ref)?.deref() : elementAt(x, y);
+    if (ref && !(target && isWithin(target, document.documentElement)))
+      return { error: `ref ${quoted(ref)} is not on this page (any more): list_elements gives new ones` };
+    if (!target) return { error: `there is nothing at ${shownPoint(x, y)}` };
+    const element = fieldAt(target);
+    const what = `${roleOf(element)} ${quoted(nameOf(element))}`;
+    try {
+      if (element.matches(":disabled")) throw "it is disabled";
+      if (element.readOnly && element.matches(":read-only")) throw "it is read-only";
+      if (element.localName === "input") setInput(element, value);
+      else if (element.localName === "select") setSelect(element, value);
+      else if (element.localName === "textarea") {
+        if (typeof value !== "string" && typeof value !== "number") throw "give text";
+        if (element.maxLength >= 0 && String(value).length > element.maxLength)
+          throw `at most ${element.maxLength} characters are allowed`;
+        fill(element, String(value));
+      } else if (element.isContentEditable) setEditable(element, value);
+      else throw "this is no field whose value can be set: click it instead";
+    } catch (reason) {
+      if (typeof reason !== "string") throw reason;
+      return { error: `${what}: ${reason}` };
+    }
+    return { text: `${what} is now ${stateOf(element)[0]}` };
+  };
+
+  // Fill the focused date, time or color input if the text is a whole value of it.
+  const fillFocused = ({ text }) => {
+    let element = document.activeElement;
+    for (let inner; (inner = element && (innerDocument(element) ?? element.shadowRoot)?.activeElement);)
+      element = inner;
+    const fits = element?.localName === "input" && element.type !== "number" && FORMATS[element.type]
+      && !element.readOnly && !element.disabled && accepted(element.type, text);
+    if (fits) fill(element, accepted(element.type, text));
+    return { filled: !!fits };
+  };
+
+  return { pageText, find, listElements, setValue, fillFocused }[command](options);
 }

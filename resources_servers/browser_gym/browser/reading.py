@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.capture import valid_unicode
 from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.policy import shows_verifier
@@ -18,6 +20,10 @@ MAX_SEARCHED_CHARS = 1_000_000
 
 _SCRIPT = Path(__file__).with_name("reading.js").read_text(encoding="utf-8")
 _WORLD = "browser-gym"
+_DATE_TIME_OR_COLOR = re.compile(
+    r"\d{4,6}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d)?)?)?"  # month, date, datetime-local
+    r"|\d{4,6}-W\d\d|\d\d:\d\d(:\d\d)?|#[0-9a-fA-F]{6}"  # week, time, color
+)
 
 
 class Reader:
@@ -61,6 +67,18 @@ class Reader:
         """
         return await self._read("listElements", max=MAX_ELEMENTS, nextRef=self._next_ref)
 
+    async def set_value(self, action: act.SetValue) -> str:
+        """Set a field's value and return what it is then; see `actions.SetValue`.
+
+        The page's input and change events do not count as trusted (`isTrusted` is false).
+
+        Raises:
+            ActionError: no such ref, no field there, or a value that the field does not take; the
+                text says what it takes.
+        """
+        target = {"ref": action.ref} if action.ref else {"x": action.x, "y": action.y}
+        return await self._read("setValue", value=action.value, **target)
+
     async def _read(self, command: str, **options: Any) -> str:
         tab = self._tabs.active
         self._refuse_verifier(tab)
@@ -75,6 +93,20 @@ class Reader:
         """Keep what a screenshot must not show from being read either."""
         if shows_verifier(tab.page):
             raise ActionError("this page cannot be read")
+
+
+async def fill_focused(tab: Tab, text: str) -> bool:
+    """Set the focused date, time or color input if `text` is a whole value of it; tell whether.
+
+    Such an input takes keys part by part, in the order of the locale, and makes year 61129 of a
+    typed 2026-11-29.
+
+    Raises:
+        ActionError: the page cannot be read.
+    """
+    if not _DATE_TIME_OR_COLOR.fullmatch(text):
+        return False  # spares all other typing the round trip
+    return (await _call(tab, "fillFocused", {"text": text}))["filled"]
 
 
 async def _call(tab: Tab, command: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,9 @@ class Forms:
     async def log(self) -> list[str]:
         return await self._stored("log")
 
+    async def values(self) -> dict[str, Any]:
+        return await self._stored("values")
+
 
 @pytest.fixture
 async def forms(client: Client, site: str) -> Forms:
@@ -218,7 +221,8 @@ async def test_elements_on_the_screen_are_listed(forms: Forms) -> None:
     ):
         assert row in rows
     names = [row.split('"')[1] for row in rows]
-    assert {"Shade", "More", "red"} < set(names)
+    # The last one is a field whose name hides that property of its form.
+    assert {"Shade", "More", "red", "parentElement"} < set(names)
     assert not {"Covered", "far below"} & set(names)
 
 
@@ -260,3 +264,185 @@ async def test_the_verifiers_answers_cannot_be_read(
     answer = await forms.step({"type": "navigate", "url": f"{site}/redirect-to-verifier"}, action)
     assert answer["error"] == f"{action['type']}: this page cannot be read"
     assert "expected state" not in json.dumps(answer["results"])
+
+
+# The fields are in rows of 30 px from y = 20, in the order of the page.
+# fmt: off
+FIELDS = (
+    "name", "amount", "due", "start", "month", "week", "meeting", "color", "volume", "agree",
+    "small", "large", "country", "notes", "locked", "off", "secret", "controlled", "tags",
+)
+# fmt: on
+ROWS = {name: {"x": 300, "y": 33 + 30 * row} for row, name in enumerate(FIELDS)}
+
+
+def _set(field: str, value: Any) -> dict[str, Any]:
+    return {"type": "set_value", **ROWS[field], "value": value}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kept", "told"),
+    [
+        ("name", "Ünïcödé 🚀", "Ünïcödé 🚀", 'textbox "Name" is now value "Ünïcödé 🚀"'),
+        ("name", 12, "12", 'textbox "Name" is now value "12"'),
+        ("amount", 12.5, "12.5", 'number "Amount" is now value "12.5"'),
+        ("amount", "-3", "-3", 'number "Amount" is now value "-3"'),
+        ("due", "2026-11-29", "2026-11-29", 'date "Due" is now value "2026-11-29"'),
+        ("start", "09:30", "09:30", 'time "Start" is now value "09:30"'),
+        ("month", "2026-11", "2026-11", 'month "Month" is now value "2026-11"'),
+        ("week", "2026-W48", "2026-W48", 'week "Week" is now value "2026-W48"'),
+        (
+            "meeting",
+            "2026-11-29T09:30",
+            "2026-11-29T09:30",
+            'datetime-local "Meeting" is now value "2026-11-29T09:30"',
+        ),
+        ("color", "#FF8000", "#ff8000", 'color "Color" is now value "#ff8000"'),
+        ("volume", 65, "65", 'range "Volume" is now value "65"'),
+        ("agree", True, True, 'checkbox "Agree" is now checked'),
+        ("large", True, True, 'radio "Large" is now checked'),
+        ("country", "fr", "fr", 'combobox "Country" is now value "France"'),
+        ("country", " france", "fr", 'combobox "Country" is now value "France"'),
+        ("notes", "one\ntwo", "one\ntwo", 'textbox "Notes" is now value "one two"'),
+        ("tags", ["red", "3"], ["red", "blue"], 'listbox "Tags" is now value "red, blue"'),
+        ("tags", "green", ["green"], 'listbox "Tags" is now value "green"'),
+    ],
+)
+async def test_set_value_fires_each_event_once(
+    forms: Forms, field: str, value: Any, kept: Any, told: str
+) -> None:
+    assert await _text(forms, _set(field, value)) == told
+    assert (await forms.values())[field] == kept
+    events = [f"input {field}", f"change {field}"]
+    assert await forms.log() == events
+    # Neither the same value again nor leaving the field is another change.
+    await forms.do(_set(field, value), {"type": "click", "x": 1240, "y": 600})
+    assert await forms.log() == events
+
+
+async def test_set_value_is_noticed_by_a_controlled_input(forms: Forms) -> None:
+    await forms.do(_set("controlled", "first"), _set("controlled", "second"))
+    assert (await forms.values())["known"] == "second"
+
+
+async def test_set_value_of_editable_text(forms: Forms) -> None:
+    action = {"type": "set_value", "x": 580, "y": 530}
+    assert await _text(forms, {**action, "value": "new text"}) == (
+        'textbox "" is now value "new text"'
+    )
+    assert (await forms.values())["rich"] == "new text"
+    assert await forms.log() == ["input rich"]
+    await forms.do({**action, "value": ""})
+    assert (await forms.values())["rich"].strip() == ""
+
+
+async def test_set_value_can_clear_and_uncheck(forms: Forms) -> None:
+    await forms.do(_set("due", "2026-11-29"), _set("due", ""))
+    await forms.do(_set("agree", True), _set("agree", False))
+    await forms.do(_set("tags", ["red"]), _set("tags", []))
+    values = await forms.values()
+    assert (values["due"], values["agree"], values["tags"]) == ("", False, [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("name", "x" * 41, 'textbox "Name": at most 40 characters are allowed'),
+        ("name", ["a"], 'textbox "Name": give one value, not a list'),
+        ("amount", "many", 'number "Amount": give a number'),
+        ("due", "11/29/2026", 'date "Due": give YYYY-MM-DD'),
+        ("due", "2026-02-30", 'date "Due": give YYYY-MM-DD'),
+        ("start", "9:30 PM", 'time "Start": give HH:MM, 24 hours'),
+        ("color", "red", 'color "Color": give #rrggbb'),
+        ("volume", 5, 'range "Volume": give a number from 10 to 90 in steps of 5'),
+        ("agree", "yes", 'checkbox "Agree": give true or false'),
+        ("small", False, "a radio button is left by choosing another one of its group"),
+        ("country", "Spain", 'there is no option "Spain": choose from "Germany", "France"'),
+        ("country", "xx", 'there is no option "xx"'),
+        ("country", ["de", "fr"], "give one option, not a list"),
+        ("locked", "x", 'textbox "Locked": it is read-only'),
+        ("off", "x", 'textbox "Off": it is disabled'),
+        ("notes", True, 'textbox "Notes": give text'),
+    ],
+)
+async def test_set_value_says_what_is_allowed(
+    forms: Forms, field: str, value: Any, error: str
+) -> None:
+    before = await forms.values()
+    answer = await forms.step(_set(field, value))
+    assert answer["error"].startswith("set_value: ")
+    assert error in answer["error"]
+    assert (await forms.values(), await forms.log()) == (before, [])
+
+
+async def test_set_value_needs_a_field(forms: Forms) -> None:
+    answer = await forms.step({"type": "set_value", "x": 770, "y": 290, "value": "x"})
+    assert answer["error"].startswith('set_value: div "Pick me": this is no field')
+    answer = await forms.step({"type": "set_value", "x": 1300, "y": 290, "value": "x"})
+    assert "outside the 1280x720 viewport" in answer["error"]
+
+
+async def test_set_value_by_ref_until_the_page_is_left(forms: Forms) -> None:
+    listed = await _text(forms, {"type": "list_elements"})
+    ref = next(line.split(" ")[0] for line in listed.split("\n") if '"Due"' in line)
+    action = {"type": "set_value", "ref": ref, "value": "2026-11-29"}
+    await forms.do({"type": "scroll", "x": 1240, "y": 600, "dy": 1000}, action)
+    assert (await forms.values())["due"] == "2026-11-29"
+    await forms.do({"type": "reload"}, {"type": "list_elements"})
+    answer = await forms.step(action)
+    assert answer["error"] == (
+        f'set_value: ref "{ref}" is not on this page (any more): list_elements gives new ones'
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"x": 1}, {"x": 1, "y": 1, "ref": "e1"}, {"ref": "e1", "value": None}, {"ref": ""}],
+)
+async def test_malformed_set_value_is_refused(forms: Forms, fields: dict[str, Any]) -> None:
+    body = {"env_id": forms.env_id, "action": {"type": "set_value", "value": "a", **fields}}
+    await forms.client.post("/step", body, status=422)
+
+
+@pytest.mark.parametrize("x", [170, 300, 385])  # the last one is on the button of a picker
+@pytest.mark.parametrize(
+    ("field", "text", "kept"),
+    [
+        ("due", "2026-11-29", "2026-11-29"),
+        ("start", "21:30", "21:30"),
+        ("month", "2026-11", "2026-11"),
+        ("week", "2026-W48", "2026-W48"),
+        ("meeting", "2026-11-29T21:30", "2026-11-29T21:30"),
+        ("color", "#FF8000", "#ff8000"),
+    ],
+)
+async def test_a_whole_value_can_be_typed(
+    forms: Forms, field: str, text: str, kept: str, x: int
+) -> None:
+    point = {"x": x, "y": ROWS[field]["y"]}
+    await forms.do({"type": "click", **point})
+    await forms.do({"type": "type", "text": text})
+    assert (await forms.values())[field] == kept
+    assert await forms.log() == [f"input {field}", f"change {field}"]
+    await forms.do({"type": "type", **point, "text": text, "clear_first": True})
+    assert (await forms.values())[field] == kept
+
+
+async def test_a_date_can_be_typed_as_a_person_does(forms: Forms) -> None:
+    await forms.do({"type": "type", "x": 175, "y": ROWS["due"]["y"], "text": "11/29/2026"})
+    assert (await forms.values())["due"] == "2026-11-29"
+
+
+async def test_a_date_is_typed_as_text_elsewhere(forms: Forms) -> None:
+    await forms.do({"type": "type", **ROWS["name"], "text": "2026-11-29"})
+    assert (await forms.values())["name"] == "2026-11-29"
+    await forms.do({"type": "type", **ROWS["start"], "text": "2026-11"})
+    assert (await forms.values())["month"] == ""
+
+
+async def test_what_follows_a_whole_value_is_typed(forms: Forms) -> None:
+    await forms.do({"type": "type", **ROWS["due"], "text": "2026-11-29\n"})
+    await forms.do({"type": "key", "chords": [["Shift", "Tab"]]})
+    await forms.do({"type": "type", "text": "7"})
+    values = await forms.values()
+    assert (values["due"], values["amount"]) == ("2026-11-29", "7")
