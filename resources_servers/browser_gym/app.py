@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
@@ -49,6 +49,7 @@ from resources_servers.browser_gym.sessions import (
     SessionSettings,
 )
 from resources_servers.browser_gym.task_row import VerifierMetadata
+from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verification.contract import Evidence
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
@@ -64,6 +65,8 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     browser_processes: int = Field(default=2, ge=1)
     queue_limit: int = Field(default=256, ge=0)
     queue_timeout_s: float = Field(default=120, gt=0)
+    warm_contexts: int = Field(default=2, ge=0)
+    recycle_after_sessions: int = Field(default=200, ge=0)
     chromium_path: str | None = None
     viewport_width: int = 1280
     viewport_height: int = 720
@@ -139,12 +142,14 @@ class BrowserGymServer(SimpleResourcesServer):
             self._chromium = find_chromium(self.config.chromium_path)
         except ChromiumNotFound as error:
             sys.exit(f"browser_gym: {error}")
+        self._telemetry = Telemetry()
         self._verifiers = Verifiers(verify_timeout_s=self.config.verify_timeout_s)
         app = super().setup_webserver()
         app.post("/step", response_model=StepResponse)(self.step)
         app.post("/dump_local_storage", response_model=DumpResponse)(self.dump_local_storage)
         app.post("/close", response_model=CloseResponse)(self.close)
         app.get("/health", response_model=HealthResponse)(self.health)
+        app.get("/metrics")(self.metrics)
         app.add_exception_handler(BrowserError, _on_environment_error)
         app.add_exception_handler(SessionError, _on_environment_error)
         for error in (InvalidTask, UrlNotAllowed):
@@ -170,6 +175,8 @@ class BrowserGymServer(SimpleResourcesServer):
             max_sessions=config.max_sessions,
             queue_limit=config.queue_limit,
             queue_timeout_s=config.queue_timeout_s,
+            warm_contexts=config.warm_contexts,
+            recycle_after_sessions=config.recycle_after_sessions,
         )
         self._sessions = Sessions(
             self._pool,
@@ -195,6 +202,10 @@ class BrowserGymServer(SimpleResourcesServer):
 
     async def seed_session(self, request: Request, body: SeedRequest) -> SeedResponse:  # type: ignore[override]
         """Open a session on the task's start page."""
+        with self._telemetry.seeding():
+            return await self._seed(request, body)
+
+    async def _seed(self, request: Request, body: SeedRequest) -> SeedResponse:
         metadata = body.verifier_metadata or {}
         if body.verifier_metadata is not None:
             self._verifiers.parse_verifier(metadata)
@@ -219,6 +230,7 @@ class BrowserGymServer(SimpleResourcesServer):
         results, observation = await self._sessions.step(
             _session_id(request, body.env_id), body.batch, body.operation_id
         )
+        self._telemetry.stepped(observation.timings_ms)
         error = next((result.error for result in results if result.error), None)
         if observation.image is None and error is None:
             error = "the page drew nothing in time, so there is no screenshot"
@@ -249,14 +261,18 @@ class BrowserGymServer(SimpleResourcesServer):
         return CloseResponse(success=reason is None, message=reason or "closed")
 
     async def health(self) -> HealthResponse:
-        """Tell occupancy, queue and browsers."""
-        health = self._pool.health()
+        """Tell occupancy, queue, browsers and their memory."""
+        health = await self._pool.health()
         launched_and_gone = any(not b["alive"] and b["sessions"] for b in health.browsers)
         return HealthResponse(
             status="degraded" if launched_and_gone else "ok",
             chromium=f"{self._chromium.version} ({self._chromium.source})",
             **vars(health),
         )
+
+    async def metrics(self) -> Response:
+        """Tell what the server has done and is doing, in Prometheus' text format."""
+        return Response(self._telemetry.render(await self._pool.health()), media_type=CONTENT_TYPE)
 
     async def verify(self, request: Request, body: BrowserVerifyRequest) -> BrowserVerifyResponse:  # type: ignore[override]
         """Grade what the session left behind and release its browser.
@@ -290,6 +306,8 @@ class BrowserGymServer(SimpleResourcesServer):
                 "verification_result": verdict.to_json(),
                 "final_url": state.url,
             }
+        passed = "passed" if graded["reward"] == 1 else "failed"
+        self._telemetry.verified(graded.get("failure_kind") or passed)
         return BrowserVerifyResponse.model_validate(row | graded)
 
     def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:

@@ -185,14 +185,20 @@ class HealthResponse(BaseModel):
     Attributes:
         status: `ok`, or `degraded` when a browser is gone and not replaced yet.
         queued: callers waiting for a slot.
-        browsers: one entry per Chromium process.
-        restarts: processes started again after the first start.
+        warm: contexts opened ahead of need.
+        browsers: one entry per Chromium process: `index`, `alive`, `sessions`, `retired`, `rss_mb`.
+        rss_mb: resident memory of all Chromium processes in MB; shared pages count each time.
+        restarts: processes replaced because they died or no longer answered.
+        recycled: processes replaced because they had carried enough sessions.
     """
 
     status: Literal["ok", "degraded"]
     sessions: int
     max_sessions: int
     queued: int
+    warm: int
     browsers: list[dict[str, Any]]
+    rss_mb: float
     restarts: int
+    recycled: int
     chromium: str

@@ -55,6 +55,7 @@ logger = logging.getLogger(__name__)
 
 _REMEMBERED_CLOSED = 10_000
 _REMEMBERED_OPERATIONS = 4
+_FIRST_TAB_TIMEOUT_S = 30
 
 
 class SessionError(Exception):
@@ -270,9 +271,11 @@ class Sessions:
         download_dir = Path(self._downloads or tempfile.gettempdir(), session_id)
         tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
         try:
-            await block_verifier(lease.context)
-            await start_state.prepare(start, lease.context, start_url)
-            first = await tabs.open_first()
+            # Playwright waits for ever when Chromium is frozen.
+            async with asyncio.timeout(_FIRST_TAB_TIMEOUT_S):
+                await block_verifier(lease.context)
+                await start_state.prepare(start, lease.context, start_url)
+                first = await tabs.open_first()
             await start_state.store(start, first.page)
             driver = PageDriver(
                 lease.context,
@@ -296,7 +299,8 @@ class Sessions:
             await tabs.stop()
             await lease.release()
             if isinstance(error, (Error, TimeoutError)):
-                raise BrowserLost(f"the browser failed during seed: {error}") from error
+                reason = str(error) or "it did not answer in time"
+                raise BrowserLost(f"the browser failed during seed: {reason}") from error
             raise
         self._open[session_id] = session
         return session, observation

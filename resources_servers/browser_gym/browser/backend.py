@@ -120,13 +120,25 @@ class BrowserLease(Protocol):
 
 @dataclass
 class BackendHealth:
-    """What `/health` tells about the browser supply."""
+    """What `/health` and `/metrics` tell about the browser supply.
+
+    Attributes:
+        queued: callers waiting for a slot.
+        warm: contexts opened ahead of need.
+        browsers: `{index, alive, sessions, retired, rss_mb}` of each process.
+        rss_mb: resident memory of all of them in MB; pages that processes share count each time.
+        restarts: processes replaced because they died or no longer answered.
+        recycled: processes replaced because they had carried enough sessions.
+    """
 
     sessions: int
     max_sessions: int
     queued: int
+    warm: int = 0
     browsers: list[dict[str, Any]] = field(default_factory=list)
+    rss_mb: float = 0
     restarts: int = 0
+    recycled: int = 0
 
 
 class BrowserBackend(Protocol):
@@ -152,8 +164,8 @@ class BrowserBackend(Protocol):
         """
         ...
 
-    def health(self) -> BackendHealth:
-        """Return occupancy, queue and browsers."""
+    async def health(self) -> BackendHealth:
+        """Return occupancy, queue, browsers and their memory."""
         ...
 
     async def close(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Error, Playwright, async_playwright
 
@@ -21,12 +23,18 @@ from resources_servers.browser_gym.browser.chromium import (
     launch_args,
     running_as_root,
 )
+from resources_servers.browser_gym.browser.process import (
+    CLOSE_TIMEOUT_S,
+    ChromiumProcess,
+    close_within_bound,
+    has_driver,
+    main_process,
+)
 
 logger = logging.getLogger(__name__)
 
 LAUNCH_TIMEOUT_S = 60
 CONTEXT_TIMEOUT_S = 30
-CLOSE_TIMEOUT_S = 10
 
 
 class LocalPool:
@@ -35,6 +43,13 @@ class LocalPool:
     Admission is a bounded queue in front of `max_sessions` slots. A process that dies is replaced
     at the next acquire; only its own sessions are lost. No lock is held across a launch: those who
     need the same process await one shared launch task.
+
+    A process is retired after a number of sessions, or when it no longer answers: it takes no new
+    sessions, another takes its place at once, and it is closed when its last session ends.
+
+    Warm contexts, with a blank page in each, are opened ahead of need. They are for the spec asked
+    for last, and only once it was asked for twice running: tasks that each want another one would
+    otherwise pay for contexts that nobody takes.
     """
 
     def __init__(
@@ -45,6 +60,8 @@ class LocalPool:
         max_sessions: int,
         queue_limit: int,
         queue_timeout_s: float,
+        warm_contexts: int = 0,
+        recycle_after_sessions: int = 0,
     ) -> None:
         """Prepare a pool; nothing is started yet.
 
@@ -55,6 +72,9 @@ class LocalPool:
             max_sessions: contexts open at once, over all processes.
             queue_limit: callers that may wait for a slot; one more is refused at once.
             queue_timeout_s: seconds a caller waits for a slot.
+            warm_contexts: contexts kept open ahead of need, over all processes and beside
+                `max_sessions`; 0 for none.
+            recycle_after_sessions: sessions after which a process is replaced; 0 for never.
         """
         self._chromium = chromium
         self._max_sessions = max_sessions
@@ -63,10 +83,18 @@ class LocalPool:
         self._args = launch_args(running_as_root())
         self._slots = asyncio.Semaphore(max_sessions)
         self._queued = 0
-        self._processes = [_Process(index) for index in range(max(1, processes))]
+        self._warm_contexts = warm_contexts
+        self._recycle_after = recycle_after_sessions
+        self._processes = [ChromiumProcess(index) for index in range(max(1, processes))]
+        self._retired: set[ChromiumProcess] = set()
+        self._restarts = 0
+        self._recycled = 0
+        self._warm: list[_Warm] = []
+        self._warm_spec: BrowserSpec | None = None
+        self._filling: asyncio.Task[Any] | None = None
         self._driver: asyncio.Task[Playwright] | None = None
         self._leases: set[LocalLease] = set()
-        self._cleanups: set[asyncio.Task[None]] = set()
+        self._cleanups: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def start(self) -> None:
@@ -78,38 +106,59 @@ class LocalPool:
         if self._closed:
             raise BrowserUnavailable("the browser pool is shut down")
         await self._admit()
-        process = min(self._processes, key=lambda p: (p.sessions, p.index))
+        asked_again = self._want(spec)
+        warm = self._take_warm()
+        process = warm.process if warm else self._choose()
         process.sessions += 1
+        process.served += 1
+        if self._recycle_after and process.served >= self._recycle_after:
+            self._recycled += 1
+            self._retire(process)
+        if asked_again:
+            self._refill()
         try:
-            browser = await self._browser(process)
-            context = await self._new_context(browser, spec)
+            context = warm.context if warm else await self._open_context(process, spec)
         except BaseException:
-            process.sessions -= 1
+            self._leave(process)
             self._slots.release()
             raise
-        lease = LocalLease(self, process, browser, context)
+        lease = LocalLease(self, process, context)
         self._leases.add(lease)
         return lease
 
-    def health(self) -> BackendHealth:
-        """Return occupancy, queue and processes."""
+    async def health(self) -> BackendHealth:
+        """Return occupancy, queue, processes and their memory."""
+        processes = [*self._processes, *self._retired]
+        memory = await asyncio.to_thread(lambda: [process.rss_mb() for process in processes])
         return BackendHealth(
             sessions=len(self._leases),
             max_sessions=self._max_sessions,
             queued=self._queued,
+            warm=sum(warm.usable for warm in self._warm),
             browsers=[
-                {"index": p.index, "alive": p.alive, "sessions": p.sessions}
-                for p in self._processes
+                {
+                    "index": process.index,
+                    "alive": process.alive,
+                    "sessions": process.sessions,
+                    "retired": process.retired,
+                    "rss_mb": rss_mb,
+                }
+                for process, rss_mb in zip(processes, memory, strict=True)
             ],
-            restarts=sum(max(0, p.launches - 1) for p in self._processes),
+            rss_mb=round(sum(memory), 1),
+            restarts=self._restarts,
+            recycled=self._recycled,
         )
 
     async def close(self) -> None:
         """Close contexts, browsers and the driver, each within a bound; safe to call again."""
         self._closed = True
+        if self._filling:
+            self._filling.cancel()
+        self._drop_warm()
         await asyncio.gather(*(lease.release() for lease in list(self._leases)))
-        launches = [p.launch for p in self._processes if p.launch]
-        await asyncio.gather(*(_close_launched(launch) for launch in launches))
+        processes = [*self._processes, *self._retired]
+        await asyncio.gather(*(process.close() for process in processes))
         self._drop_driver()
         if self._cleanups:
             await asyncio.wait(self._cleanups, timeout=CLOSE_TIMEOUT_S)
@@ -137,10 +186,121 @@ class LocalPool:
         else:
             await self._slots.acquire()
 
-    async def _browser(self, process: _Process) -> Browser:
+    def _choose(self) -> ChromiumProcess:
+        """Return the least loaded process, after replacing it if it died."""
+
+        def load(process: ChromiumProcess) -> tuple[int, int]:
+            return process.sessions + len(self._warm_of(process)), process.index
+
+        process = min(self._processes, key=load)
+        if process.dead:
+            self._restarts += 1
+            self._retire(process)
+        return self._processes[process.index]
+
+    def _retire(self, process: ChromiumProcess) -> None:
+        """Give a process no more sessions, put another in its place and close it when idle."""
+        process.retired = True
+        self._processes[process.index] = ChromiumProcess(process.index)
+        self._retired.add(process)
+        self._drop_warm(process)
+        self._close_if_idle(process)
+
+    def _suspect(self, process: ChromiumProcess) -> None:
+        """Retire a process that did not answer in time, unless sessions still live on it.
+
+        A frozen Chromium keeps its connection; with no sessions it would be chosen for ever.
+        """
+        self._drop_warm(process)
+        if any(lease.process is process for lease in self._leases):
+            return
+        if not process.retired:
+            logger.warning("Chromium %d does not answer and is replaced", process.index)
+            self._restarts += 1
+            self._retire(process)
+        # Those who still wait for a context of it would wait in vain.
+        self._in_background(self._close_retired(process))
+
+    def _leave(self, process: ChromiumProcess) -> None:
+        process.sessions -= 1
+        self._close_if_idle(process)
+
+    def _close_if_idle(self, process: ChromiumProcess) -> None:
+        if process.retired and not process.sessions:
+            self._in_background(self._close_retired(process))
+
+    async def _close_retired(self, process: ChromiumProcess) -> None:
+        await process.close()
+        self._retired.discard(process)
+
+    def _want(self, spec: BrowserSpec) -> bool:
+        """Remember what was asked for last; tell whether it is what was asked for before."""
+        if spec == self._warm_spec:
+            return True
+        self._warm_spec = spec
+        self._drop_warm()
+        return False
+
+    def _take_warm(self) -> _Warm | None:
+        """Return a warm context, of the process with the fewest sessions, to its only user."""
+        for warm in [warm for warm in self._warm if not warm.usable]:
+            self._drop(warm)
+        if not self._warm:
+            return None
+        warm = min(self._warm, key=lambda warm: (warm.process.sessions, warm.process.index))
+        self._warm.remove(warm)
+        return warm
+
+    def _warm_of(self, process: ChromiumProcess) -> list[_Warm]:
+        return [warm for warm in self._warm if warm.process is process]
+
+    def _drop_warm(self, process: ChromiumProcess | None = None) -> None:
+        """Close the warm contexts, or those of one process."""
+        for warm in list(self._warm) if process is None else self._warm_of(process):
+            self._drop(warm)
+
+    def _drop(self, warm: _Warm) -> None:
+        if warm in self._warm:
+            self._warm.remove(warm)
+            self._in_background(_close_context(warm.context))
+
+    def _refill(self) -> None:
+        if self._filling is None or self._filling.done():
+            self._filling = self._in_background(self._fill())
+
+    async def _fill(self) -> None:
+        """Open warm contexts one by one, so that the sessions in use feel it least."""
+        while len(self._warm) < self._warm_contexts and not self._closed:
+            spec, process = self._warm_spec, self._choose()
+            assert spec is not None
+            try:
+                warm = await self._open_warm(process, spec)
+            except BrowserUnavailable as error:
+                logger.warning("no warm context: %s", error)
+                return  # the next acquire tries again
+            self._warm.append(warm)
+            if self._closed or spec != self._warm_spec or not warm.usable:
+                self._drop(warm)
+
+    async def _open_warm(self, process: ChromiumProcess, spec: BrowserSpec) -> _Warm:
+        context = await self._open_context(process, spec)
+        warm = _Warm(process, context)
+        try:
+            # The page is what takes long: it starts a renderer process.
+            page = await asyncio.wait_for(context.new_page(), CONTEXT_TIMEOUT_S)
+        except BaseException as error:
+            self._in_background(_close_context(context))
+            if isinstance(error, TimeoutError):
+                self._suspect(process)
+            if isinstance(error, (Error, TimeoutError)):
+                raise BrowserUnavailable(f"no page could be opened: {error}") from error
+            raise
+        page.on("crash", lambda _: self._drop(warm))
+        return warm
+
+    async def _browser(self, process: ChromiumProcess) -> Browser:
         """Return the process's browser, launching it if it is not running."""
-        if process.launch is None or process.dead:
-            process.launches += 1
+        if process.launch is None:
             process.launch = asyncio.create_task(self._launch(process))
         launch = process.launch
         try:
@@ -149,13 +309,13 @@ class LocalPool:
         except (Error, OSError, TimeoutError) as error:
             if process.launch is launch:
                 process.launch = None
-                if not any(p.alive for p in self._processes):
+                if not any(p.alive for p in [*self._processes, *self._retired]):
                     self._drop_driver()
             raise BrowserUnavailable(
                 f"Chromium ({self._chromium.executable}) did not start: {error}"
             ) from error
 
-    async def _launch(self, process: _Process) -> Browser:
+    async def _launch(self, process: ChromiumProcess) -> Browser:
         playwright = await self._start_driver()
         browser = await playwright.chromium.launch(
             executable_path=str(self._chromium.executable),
@@ -169,10 +329,12 @@ class LocalPool:
             handle_sighup=False,
         )
         browser.on("disconnected", lambda _: self._on_gone(process))
+        process.main = await main_process(browser)
         return browser
 
-    def _on_gone(self, process: _Process) -> None:
-        if not self._closed:
+    def _on_gone(self, process: ChromiumProcess) -> None:
+        self._drop_warm(process)
+        if not self._closed and not (process.retired and not process.sessions):
             logger.warning(
                 "Chromium %d died with %d sessions; the next one starts another",
                 process.index,
@@ -181,7 +343,7 @@ class LocalPool:
 
     async def _start_driver(self) -> Playwright:
         driver = self._driver
-        if driver and driver.done() and (driver.exception() or not _has_driver(driver.result())):
+        if driver and driver.done() and (driver.exception() or not has_driver(driver.result())):
             self._drop_driver()
         if self._driver is None:
             self._driver = asyncio.create_task(async_playwright().start())
@@ -193,44 +355,47 @@ class LocalPool:
             driver, self._driver = self._driver, None
             self._in_background(_stop_driver(driver))
 
-    async def _new_context(self, browser: Browser, spec: BrowserSpec) -> BrowserContext:
+    async def _open_context(self, process: ChromiumProcess, spec: BrowserSpec) -> BrowserContext:
         """Create a context; one that arrives after a cancellation or timeout is closed."""
+        browser = await self._browser(process)
         creation = asyncio.ensure_future(browser.new_context(**spec.context_options()))
         try:
             return await asyncio.wait_for(asyncio.shield(creation), CONTEXT_TIMEOUT_S)
         except BaseException as error:
             self._in_background(_close_created(creation))
+            if isinstance(error, TimeoutError):
+                self._suspect(process)
             if isinstance(error, (Error, TimeoutError)):
                 raise BrowserUnavailable(f"no browser context could be opened: {error}") from error
             raise
 
-    def _in_background(self, work: Awaitable[None]) -> None:
+    def _in_background(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
         self._cleanups.add(task)
         task.add_done_callback(self._cleanups.discard)
+        return task
 
-    def _return(self, lease: LocalLease) -> None:
+    def _return(self, lease: LocalLease, *, closed: bool) -> None:
         self._leases.discard(lease)
-        lease.process.sessions -= 1
         self._slots.release()
+        if not closed:
+            self._suspect(lease.process)
+        self._leave(lease.process)
 
 
 class LocalLease:
     """A context of one of the pool's processes."""
 
-    def __init__(
-        self, pool: LocalPool, process: _Process, browser: Browser, context: BrowserContext
-    ) -> None:
+    def __init__(self, pool: LocalPool, process: ChromiumProcess, context: BrowserContext) -> None:
         self.context = context
         self.process = process
-        self._browser = browser
         self._pool = pool
         self._release: asyncio.Task[None] | None = None
 
     @property
     def lost(self) -> bool:
         """Whether the Chromium behind this context died, or the driver that speaks with it."""
-        return not _is_usable(self._browser)
+        return not self.process.alive
 
     async def release(self) -> None:
         """Close the context and free the slot; runs once, however often and however cancelled."""
@@ -239,73 +404,35 @@ class LocalLease:
         await asyncio.shield(self._release)
 
     async def _close(self) -> None:
+        closed = True
         try:
-            await _bounded(self.context.close, "closing a browser context")
+            closed = await _close_context(self.context)
         finally:
-            self._pool._return(self)
+            self._pool._return(self, closed=closed)
 
 
-class _Process:
-    """One Chromium process: its launch, and how many sessions it carries."""
+@dataclass(eq=False)
+class _Warm:
+    """A context nobody has used, with a blank page in it."""
 
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.sessions = 0
-        self.launches = 0
-        self.launch: asyncio.Task[Browser] | None = None
+    process: ChromiumProcess
+    context: BrowserContext
 
     @property
-    def alive(self) -> bool:
-        return self._launched is not None and _is_usable(self._launched)
-
-    @property
-    def dead(self) -> bool:
-        """Whether it was launched and is gone."""
-        return self._launched is not None and not _is_usable(self._launched)
-
-    @property
-    def _launched(self) -> Browser | None:
-        launch = self.launch
-        if launch is None or not launch.done() or launch.cancelled() or launch.exception():
-            return None
-        return launch.result()
+    def usable(self) -> bool:
+        return self.process.alive and not self.process.retired
 
 
-def _is_usable(browser: Browser) -> bool:
-    return browser.is_connected() and _has_driver(browser)
-
-
-def _has_driver(owner: Browser | Playwright) -> bool:
-    """Whether the Playwright driver of an object lives; without it, nothing of it works again.
-
-    Playwright has no public call for this: a browser whose driver died still calls itself
-    connected.
-    """
-    return owner._impl_obj._connection._closed_error is None
+async def _close_context(context: BrowserContext) -> bool:
+    return await close_within_bound(context.close, "closing a browser context")
 
 
 async def _close_created(creation: Awaitable[BrowserContext]) -> None:
     with contextlib.suppress(Error):
-        context = await creation
-        await _bounded(context.close, "closing an unwanted browser context")
-
-
-async def _close_launched(launch: asyncio.Task[Browser]) -> None:
-    with contextlib.suppress(Error, OSError):
-        browser = await launch
-        await _bounded(browser.close, "closing Chromium")
+        await _close_context(await creation)
 
 
 async def _stop_driver(starting: asyncio.Task[Playwright]) -> None:
     with contextlib.suppress(Exception):
         driver = await starting
         await asyncio.wait_for(driver.stop(), CLOSE_TIMEOUT_S)
-
-
-async def _bounded(close: Callable[[], Awaitable[None]], what: str) -> None:
-    try:
-        await asyncio.wait_for(close(), CLOSE_TIMEOUT_S)
-    except Error:
-        pass  # what is to be closed is gone already
-    except TimeoutError:
-        logger.warning("%s took longer than %d s", what, CLOSE_TIMEOUT_S)

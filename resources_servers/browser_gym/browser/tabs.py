@@ -64,7 +64,7 @@ class Tabs:
         """Prepare; call `open_first` before anything else.
 
         Args:
-            context: an empty browser context.
+            context: a browser context with at most a blank page in it.
             dialog_policy: how alert, confirm and prompt are answered. `beforeunload` is always
                 accepted: leaving a page is what was asked for.
             download_dir: folder of this session's downloads; made when the first one starts.
@@ -101,7 +101,8 @@ class Tabs:
         await self._context.add_init_script(TIMER_SCRIPT)
         self._context.on("page", self._on_page)
         self._context.on("dialog", self._on_dialog)
-        await self._context.new_page()
+        for page in self._context.pages:  # a context opened ahead of need has a blank one
+            self._on_page(page)
         await self.arrived()
         self._events.clear()
         return self.active
