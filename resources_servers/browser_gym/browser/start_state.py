@@ -70,7 +70,7 @@ async def prepare(start: BrowserStart, context: BrowserContext, start_url: str) 
 
     Args:
         start: what the task says.
-        context: without pages and init scripts, made after `context_spec`.
+        context: without init scripts and with a blank page at most, made after `context_spec`.
         start_url: normalized address of the start page.
 
     Raises:
