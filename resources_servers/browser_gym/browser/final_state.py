@@ -41,14 +41,12 @@ class FinalState:
         initial: localStorage by origin, right after the start page had loaded.
         final: the same at the end.
         url: of the active tab at the end.
-        title: likewise.
     """
 
     start_origin: str
     initial: Storage
     final: Storage
     url: str
-    title: str
 
 
 async def read_final(
@@ -62,7 +60,6 @@ async def read_final(
     """
     await tabs.arrived()
     url = shown_text(tabs.active.page.url)
-    title = next((t["title"] for t in await tabs.describe() if t["active"]), "")
     try:
         final = await read_storage(context)
     except TimeoutError:
@@ -73,7 +70,7 @@ async def read_final(
         final = await read_storage(context)
     if leave and await _leave_pages(tabs):
         final = await read_storage(context)
-    return FinalState(start_origin, initial, final, url, title)
+    return FinalState(start_origin, initial, final, url)
 
 
 async def read_more(

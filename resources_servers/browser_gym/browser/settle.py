@@ -23,7 +23,7 @@ TIMER_SCRIPT = """
 (() => {
   const mark = Symbol.for("browser-gym.timers");
   if (mark in window) return;  // a window can outlive its first, empty document
-  const longest = 600, deepest = 3, due = new Map(), runs = new Map();
+  const longest = 600, deepest = 3, due = new Set(), runs = new Map();
   let depth = 0;
   const polled = key => {
     const times = runs.get(key);
@@ -51,7 +51,7 @@ TIMER_SCRIPT = """
           depth = before;
         }
       }, delay, ...rest]);
-      if (!polled(key)) due.set(id, performance.now() + (+delay || 0));
+      if (!polled(key)) due.add(id);
       return id;
     },
   });
@@ -100,6 +100,7 @@ _QUIET_SCRIPT = """
     requestAnimationFrame(frame);
   };
   requestAnimationFrame(frame);
+  // In case no frame is drawn. Longer than the timers that are waited for, or it would be one.
   setTimeout(() => finish(false), cap + 200);
 })
 """

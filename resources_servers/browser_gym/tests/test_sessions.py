@@ -373,12 +373,7 @@ async def test_dead_driver_is_a_lost_session_and_is_replaced(
         p for p in set(psutil.Process().children()) - before if "run-driver" in p.cmdline()
     ]
     driver.kill()
-    body = {"env_id": env_id, "action": {"type": "screenshot"}}
-    answer = await client.post("/step", body, status=410)
-    assert answer["failure_kind"] == "session_lost"
-    assert await links(client, site)
-    health = (await client.http.get("/health")).json()
-    assert (health["status"], health["sessions"], health["restarts"]) == ("ok", 1, 1)
+    await _check_lost_and_replaced(client, site, env_id)
 
 
 async def test_dead_chromium_is_a_lost_session_and_is_replaced(
@@ -391,6 +386,10 @@ async def test_dead_chromium_is_a_lost_session_and_is_replaced(
     # Found before the first is killed: its helpers end with it.
     for process in [child for child in started if _is_browser(child)]:
         process.kill()
+    await _check_lost_and_replaced(client, site, env_id)
+
+
+async def _check_lost_and_replaced(client: Client, site: str, env_id: str) -> None:
     body = {"env_id": env_id, "action": {"type": "screenshot"}}
     answer = await client.post("/step", body, status=410)
     assert answer["failure_kind"] == "session_lost"
