@@ -206,17 +206,18 @@ class BrowserGymServer(SimpleResourcesServer):
             return await self._seed(request, body)
 
     async def _seed(self, request: Request, body: SeedRequest) -> SeedResponse:
-        metadata = body.verifier_metadata or {}
         if body.verifier_metadata is not None:
-            self._verifiers.parse_verifier(metadata)
-        start_url = body.start_url or metadata.get("start_url") or metadata.get("gym_url")
+            self._verifiers.parse_verifier(body.verifier_metadata)
+        task = VerifierMetadata.parse(body.verifier_metadata or {})
+        start_url = body.start_url or task.start_url
         if not start_url:
             raise InvalidTask("start_url: missing; give it in the body or in verifier_metadata")
-        viewport = metadata.get("viewport") or {}
-        width = body.viewport_width or viewport.get("width") or self.config.viewport_width
-        height = body.viewport_height or viewport.get("height") or self.config.viewport_height
-        start = VerifierMetadata.parse(metadata).browser
-        session, observation = await self._sessions.seed(start_url, width, height, start)
+        width, height = self.config.viewport_width, self.config.viewport_height
+        if task.viewport:
+            width, height = task.viewport.width, task.viewport.height
+        session, observation = await self._sessions.seed(
+            start_url, body.viewport_width or width, body.viewport_height or height, task.browser
+        )
         request.session[SESSION_ID_KEY] = session.session_id
         return SeedResponse(
             env_id=session.session_id,
