@@ -48,7 +48,7 @@ from resources_servers.browser_gym.sessions import (
     Sessions,
     SessionSettings,
 )
-from resources_servers.browser_gym.task_row import VerifierMetadata
+from resources_servers.browser_gym.task_row import ClockMode, VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verification.contract import Evidence
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
@@ -77,6 +77,7 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     navigation_timeout_s: float = Field(default=30, gt=0)
     session_idle_timeout_s: float = Field(default=900, gt=0)
     dialog_policy: DialogPolicy = "accept"
+    clock: ClockMode = "real"
     locale: str = "en-US"
     timezone: str = "UTC"
     verify_timeout_s: float = Field(default=300, gt=0)
@@ -188,6 +189,7 @@ class BrowserGymServer(SimpleResourcesServer):
                 navigation_timeout_s=config.navigation_timeout_s,
                 dialog_policy=config.dialog_policy,
                 idle_timeout_s=config.session_idle_timeout_s,
+                clock=config.clock,
                 locale=config.locale,
                 timezone=config.timezone,
             ),

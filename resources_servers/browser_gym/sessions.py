@@ -48,8 +48,9 @@ from resources_servers.browser_gym.browser.policy import (
     normalize_url,
     origin_of,
 )
+from resources_servers.browser_gym.browser.renderers import Freezer
 from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tabs
-from resources_servers.browser_gym.task_row import BrowserStart
+from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class SessionSettings:
     navigation_timeout_s: float = 30
     dialog_policy: DialogPolicy = "accept"
     idle_timeout_s: float = 900
+    clock: ClockMode = "real"
     locale: str = "en-US"
     timezone: str = "UTC"
 
@@ -107,6 +109,7 @@ class Session:
     width: int
     height: int
     download_dir: Path
+    freezer: Freezer | None = None
     start_origin: str = "null"
     initial: Storage = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -270,16 +273,18 @@ class Sessions:
         session_id = str(uuid.uuid4())
         download_dir = Path(self._downloads or tempfile.gettempdir(), session_id)
         tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
+        freezer: Freezer | None = None
         try:
             # Playwright waits for ever when Chromium is frozen.
             async with asyncio.timeout(_FIRST_TAB_TIMEOUT_S):
                 await block_verifier(lease.context)
-                await start_state.prepare(start, lease.context, start_url)
+                clock = await start_state.prepare(start, lease.context, start_url, settings.clock)
                 first = await tabs.open_first()
             await start_state.store(start, first.page)
             driver = PageDriver(
                 lease.context,
                 tabs,
+                clock,
                 width=width,
                 height=height,
                 image_format=settings.image_format,
@@ -288,14 +293,20 @@ class Sessions:
                 action_timeout_s=settings.action_timeout_s,
                 navigation_timeout_s=settings.navigation_timeout_s,
             )
-            session = Session(session_id, lease, tabs, driver, width, height, download_dir)
+            if clock.stands_still and lease.renderers:
+                freezer = Freezer(lease.context, lease.renderers)
+            session = Session(session_id, lease, tabs, driver, width, height, download_dir, freezer)
             try:
                 observation = await driver.open(start_url)
             except (ActionError, UrlNotAllowed) as error:
                 raise StartPageError(f"the start page did not open: {error}") from error
             session.start_origin = origin_of(tabs.active.page.url)
             session.initial = await read_storage(lease.context)
+            if freezer:
+                await freezer.freeze(tabs)
         except BaseException as error:
+            if freezer:
+                freezer.stop()
             await tabs.stop()
             await lease.release()
             if isinstance(error, (Error, TimeoutError)):
@@ -340,7 +351,8 @@ class Sessions:
             async with session.lock:
                 self._find(session.session_id)  # it may have been closed while we waited
                 try:
-                    yield
+                    async with _awake(session):
+                        yield
                 except (Error, TimeoutError) as error:
                     raise BrowserLost(f"the session's browser failed: {error}") from error
                 finally:
@@ -361,6 +373,8 @@ class Sessions:
         self._closed[session.session_id] = closed_by
         while len(self._closed) > _REMEMBERED_CLOSED:
             self._closed.popitem(last=False)
+        if session.freezer:
+            session.freezer.stop()
         try:
             await session.tabs.stop()
         finally:
@@ -388,3 +402,16 @@ class Sessions:
         if not task.cancelled() and (error := task.exception()):
             # Awaited by a caller as a rule; read here so that one who left is not warned about.
             logger.debug("a session task failed: %r", error)
+
+
+@contextlib.asynccontextmanager
+async def _awake(session: Session):
+    """Let a session's pages run for the block, if they stand still between steps."""
+    freezer = session.freezer
+    if freezer is None:
+        yield
+        return
+    freezer.thaw()
+    yield
+    if not session.lease.lost:
+        await freezer.freeze(session.tabs)

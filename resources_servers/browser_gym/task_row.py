@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
+ClockMode = Literal["real", "step"]
 MIN_VIEWPORT_PX, MAX_VIEWPORT_PX = 100, 4096
 DEFAULT_VIEWPORT = {"width": 1280, "height": 720}
 
@@ -205,7 +206,7 @@ Permission = Literal[
 ]
 
 
-def _check_clock(text: str) -> datetime:
+def _check_time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -216,7 +217,7 @@ def _check_clock(text: str) -> datetime:
     return time
 
 
-Clock = Annotated[datetime, BeforeValidator(_check_clock), BeforeValidator(_check_text)]
+Time = Annotated[datetime, BeforeValidator(_check_time), BeforeValidator(_check_text)]
 
 
 class BrowserStart(_Strict):
@@ -232,7 +233,9 @@ class BrowserStart(_Strict):
         timezone: IANA name; the server's default if it is not given.
         permissions: What every page may do without asking.
         reduced_motion: Whether pages are told that the user wants less of it.
-        clock: When it is for pages as the session starts, in ISO form, UTC unless it says; time
+        clock: Whether the time of pages is the wall clock's (`real`) or passes only during steps
+            (`step`); the server's default if it is not given.
+        time: When it is for pages as the session starts, in ISO form, UTC unless it says; time
             goes on from there.
         random_seed: Chooses the numbers of `Math.random`.
     """
@@ -248,7 +251,8 @@ class BrowserStart(_Strict):
     permissions: list[Permission] = []
     color_scheme: Literal["light", "dark"] = "light"
     reduced_motion: Annotated[bool, Field(strict=True)] = False
-    clock: Clock | None = None
+    clock: ClockMode | None = None
+    time: Time | None = None
     random_seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] | None = None
 
 

@@ -7,6 +7,8 @@ from typing import Any, Literal, Protocol
 
 from playwright.async_api import BrowserContext
 
+from resources_servers.browser_gym.browser.renderers import RendererProcesses
+
 FAILURE_UNAVAILABLE = "provider_unavailable"
 FAILURE_QUOTA = "provider_quota_exhausted"
 FAILURE_LOST = "session_lost"
@@ -107,6 +109,11 @@ class BrowserLease(Protocol):
     """One isolated browser context, held until released."""
 
     context: BrowserContext
+
+    @property
+    def renderers(self) -> RendererProcesses | None:
+        """The processes that draw its pages, if they run on this machine."""
+        ...
 
     @property
     def lost(self) -> bool:

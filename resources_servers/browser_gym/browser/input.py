@@ -13,6 +13,7 @@ from playwright.async_api import Error, Page
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.reading import fill_focused
+from resources_servers.browser_gym.browser.settle import Settler
 from resources_servers.browser_gym.browser.tabs import Tabs
 from resources_servers.browser_gym.keys import normalize_chord
 
@@ -27,9 +28,17 @@ _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}  # CDP Input.di
 class Input:
     """Sends input to the active tab and remembers where the pointer is."""
 
-    def __init__(self, tabs: Tabs, *, width: int, height: int) -> None:
-        """Send input to `tabs`; `width` and `height` are the viewport in CSS px."""
+    def __init__(self, tabs: Tabs, settler: Settler, *, width: int, height: int) -> None:
+        """Send input to `tabs`.
+
+        Args:
+            tabs: the session's.
+            settler: knows how time passes for their pages.
+            width: viewport width in CSS px.
+            height: viewport height in CSS px.
+        """
         self._tabs = tabs
+        self._settler = settler
         self._width, self._height = width, height
         self.cursor: tuple[float, float] | None = None
 
@@ -67,16 +76,22 @@ class Input:
             if action.button in _EXTRA_BUTTONS:
                 for count in range(1, action.count + 1):
                     await self._side_button("mousePressed", action, x, y, count)
-                    await asyncio.sleep(action.hold_ms / 1000)
+                    await self._settler.pass_time(action.hold_ms)
                     await self._side_button("mouseReleased", action, x, y, count)
+            elif action.hold_ms:
+                await self._long_press(action)
             else:
-                await self._page.mouse.click(
-                    x,
-                    y,
-                    button=_playwright_button(action.button),
-                    click_count=action.count,
-                    delay=action.hold_ms,
-                )
+                button = _playwright_button(action.button)
+                await self._page.mouse.click(x, y, button=button, click_count=action.count)
+
+    async def _long_press(self, action: act.Click) -> None:
+        mouse, button = self._page.mouse, _playwright_button(action.button)
+        for count in range(1, action.count + 1):
+            await mouse.down(button=button, click_count=count)
+            try:
+                await self._settler.pass_time(action.hold_ms)
+            finally:
+                await _despite_timeout(mouse.up(button=button, click_count=count))
 
     async def press_or_release(self, action: act.MouseDown | act.MouseUp) -> None:
         """Press a button and leave it down, or release it."""
@@ -141,7 +156,10 @@ class Input:
         if distance > _DRAG_FIRST_MOVE_PX:
             share = _DRAG_FIRST_MOVE_PX / distance
             await self._page.mouse.move(start.x + dx * share, start.y + dy * share)
-        await self._page.mouse.move(end.x, end.y, steps=_DRAG_MOVES_PER_LEG)
+        for number in range(1, _DRAG_MOVES_PER_LEG + 1):
+            share = number / _DRAG_MOVES_PER_LEG
+            await self._page.mouse.move(start.x + dx * share, start.y + dy * share)
+            await self._settler.draw()  # libraries that follow the pointer do so once a frame
 
     async def scroll(self, action: act.Scroll) -> None:
         """Turn the wheel over a point (by default the pointer, else the middle of the page)."""
@@ -183,7 +201,7 @@ class Input:
     async def hold_key(self, action: act.HoldKey) -> None:
         """Hold keys together for a while."""
         async with self._held(normalize_chord(action.keys)):
-            await asyncio.sleep(action.duration_ms / 1000)
+            await self._settler.pass_time(action.duration_ms)
 
     @asynccontextmanager
     async def _held(self, keys: list[act.Modifier] | list[str]) -> AsyncIterator[None]:

@@ -19,6 +19,11 @@ from resources_servers.browser_gym.browser.capture import (
 )
 from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.input import Input
+from resources_servers.browser_gym.browser.page_clock import (
+    BETWEEN_ACTIONS_MS,
+    STEP_MS,
+    PageClock,
+)
 from resources_servers.browser_gym.browser.policy import (
     UrlNotAllowed,
     normalize_url,
@@ -82,6 +87,7 @@ class PageDriver:
         self,
         context: BrowserContext,
         tabs: Tabs,
+        clock: PageClock,
         *,
         width: int,
         height: int,
@@ -96,6 +102,7 @@ class PageDriver:
         Args:
             context: the session's browser context.
             tabs: its tabs, with the first one open.
+            clock: how time passes for their pages.
             width: viewport width in CSS px.
             height: viewport height in CSS px.
             image_format: of screenshots.
@@ -111,8 +118,9 @@ class PageDriver:
         self._quality = image_quality
         self._action_timeout_s = action_timeout_s
         self._navigation_timeout_s = navigation_timeout_s
-        self._settler = Settler(context, max_ms=settle_max_ms)
-        self._input = Input(tabs, width=width, height=height)
+        self._clock = clock
+        self._settler = Settler(context, clock, max_ms=settle_max_ms)
+        self._input = Input(tabs, self._settler, width=width, height=height)
         self._reader = Reader(tabs)
 
     async def run(self, batch: list[act.Action]) -> tuple[list[ActionResult], Observation]:
@@ -127,7 +135,7 @@ class PageDriver:
                 continue
             if index and action.type not in ("screenshot", "wait"):
                 # The next action of a batch was planned on the state the last one leads to.
-                await self._settle()
+                await self._settle(BETWEEN_ACTIONS_MS)
             self._zoom = None  # only the last action shapes the screenshot
             result = await self._run_one(action)
             results.append(result)
@@ -140,11 +148,13 @@ class PageDriver:
     async def observe(self) -> Observation:
         """Wait for a quiet page and return what it shows."""
         started = time.monotonic()
-        settled = await self._settle()
+        settled = await self._settle(STEP_MS)
         settled_at = time.monotonic()
         tab = self._tabs.active
         zoom, self._zoom = self._zoom, None
-        image, tabs = await asyncio.gather(self._capture(tab, zoom), self._tabs.describe())
+        image, tabs, _ = await asyncio.gather(
+            self._capture(tab, zoom), self._tabs.describe(), self._clock.pause()
+        )
         self._settler.rest()
         if shows_verifier(tab.page):
             self._tabs.report("blocked", url=tab.page.url)
@@ -189,12 +199,12 @@ class PageDriver:
             await self._tabs.active.cdp.send("Page.resetNavigationHistory")
         return observation
 
-    async def _settle(self) -> bool:
+    async def _settle(self, page_time_ms: float) -> bool:
         await self._tabs.arrived()
         await self._tabs.replace_crashed()
         for _ in range(_MAX_FOLLOWED):
             tab = self._tabs.active
-            settled = await self._settler.settle(tab.page)
+            settled = await self._settler.settle(tab.page, page_time_ms)
             await self._tabs.arrived()
             if tab.crashed:
                 await self._tabs.replace_crashed()
@@ -272,7 +282,7 @@ class PageDriver:
             case act.HoldKey():
                 await self._input.hold_key(action)
             case act.Wait():
-                await asyncio.sleep(action.ms / 1000)
+                await self._settler.pass_time(action.ms)
             case act.Navigate():
                 await self._navigate(action.url)
             case act.GoBack():

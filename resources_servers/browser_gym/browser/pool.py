@@ -30,6 +30,7 @@ from resources_servers.browser_gym.browser.process import (
     has_driver,
     main_process,
 )
+from resources_servers.browser_gym.browser.renderers import RendererProcesses
 
 logger = logging.getLogger(__name__)
 
@@ -330,6 +331,8 @@ class LocalPool:
         )
         browser.on("disconnected", lambda _: self._on_gone(process))
         process.main = await main_process(browser)
+        if process.main:
+            process.renderers = RendererProcesses(browser, process.main)
         return browser
 
     def _on_gone(self, process: ChromiumProcess) -> None:
@@ -396,6 +399,11 @@ class LocalLease:
     def lost(self) -> bool:
         """Whether the Chromium behind this context died, or the driver that speaks with it."""
         return not self.process.alive
+
+    @property
+    def renderers(self) -> RendererProcesses | None:
+        """The processes that draw the context's pages."""
+        return self.process.renderers
 
     async def release(self) -> None:
         """Close the context and free the slot; runs once, however often and however cancelled."""

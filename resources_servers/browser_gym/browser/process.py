@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 import psutil
 from playwright.async_api import Browser, Error, Playwright
 
+from resources_servers.browser_gym.browser.renderers import RendererProcesses
+
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 10
@@ -26,6 +28,7 @@ class ChromiumProcess:
         retired: whether it takes no more sessions.
         launch: the task that starts it, shared by all who need it; None before and after a failure.
         main: the operating system's process, once it runs.
+        renderers: those of its processes that draw pages, once it runs.
     """
 
     def __init__(self, index: int) -> None:
@@ -35,6 +38,7 @@ class ChromiumProcess:
         self.retired = False
         self.launch: asyncio.Task[Browser] | None = None
         self.main: psutil.Process | None = None
+        self.renderers: RendererProcesses | None = None
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -80,6 +84,8 @@ class ChromiumProcess:
             return  # whoever waited for it was told
         await close_within_bound(browser.close, "closing Chromium")
         await asyncio.to_thread(self._kill)
+        if self.renderers:
+            await asyncio.to_thread(self.renderers.close)
 
     def _kill(self) -> None:
         """Kill what is left of it; a stopped process ends no other way."""

@@ -8,6 +8,8 @@ from collections import Counter
 
 from playwright.async_api import BrowserContext, Error, Page, Request
 
+from resources_servers.browser_gym.browser.page_clock import PageClock
+
 # Requests that stay open by design, or that nobody waits for.
 _BACKGROUND_TYPES = frozenset({"websocket", "eventsource", "media", "ping", "beacon", "manifest"})
 # A URL requested this often within one step, or this often while nobody acts, is polled: waiting
@@ -70,9 +72,15 @@ TIMER_SCRIPT = """
 # frames were drawn, or after `cap` ms.
 _QUIET_SCRIPT = """
 ({quiet, cap}) => new Promise(resolve => {
-  const start = performance.now();
+  const timers = window[Symbol.for("browser-gym.timers")] || (() => 0);
+  const clock = window[Symbol.for("browser-gym.clock")];
+  // Under a clock that stands still, whoever moves it waits for timers; this waits with its own.
+  const {now: time, requestAnimationFrame: onFrame, setTimeout: after} = clock?.native ?? {
+    now: () => performance.now(), requestAnimationFrame, setTimeout,
+  };
+  const start = time();
   let last = start, done = false;
-  const observer = new MutationObserver(() => { last = performance.now(); });
+  const observer = new MutationObserver(() => { last = time(); });
   observer.observe(document, {
     subtree: true, childList: true, attributes: true, characterData: true,
   });
@@ -80,7 +88,7 @@ _QUIET_SCRIPT = """
     if (done) return;
     done = true;
     observer.disconnect();
-    resolve(quietNow);
+    resolve([quietNow, timers()]);
   };
   const animating = () => document.getAnimations().some(animation => {
     const timing = animation.effect?.getComputedTiming();
@@ -88,20 +96,19 @@ _QUIET_SCRIPT = """
   });
   const loaded = () => document.readyState === "complete"
     || performance.getEntriesByType("navigation")[0]?.domContentLoadedEventEnd > 0;
-  const timers = window[Symbol.for("browser-gym.timers")] || (() => 0);
   let frames = 0;
   const frame = () => {
     frames += 1;
-    const now = performance.now();
+    const now = time();
     const quietNow = loaded() && frames > 2
-      && now - last >= quiet && !timers() && !animating();
+      && now - last >= quiet && (clock || !timers()) && !animating();
     if (quietNow) return finish(true);
     if (now - start >= cap) return finish(false);
-    requestAnimationFrame(frame);
+    onFrame(frame);
   };
-  requestAnimationFrame(frame);
+  onFrame(frame);
   // In case no frame is drawn. Longer than the timers that are waited for, or it would be one.
-  setTimeout(() => finish(false), cap + 200);
+  after(() => finish(false), cap + 200);
 })
 """
 _QUIET_MS = 50
@@ -116,8 +123,9 @@ class Settler:
     events, polling, clocks or endless animation.
     """
 
-    def __init__(self, context: BrowserContext, *, max_ms: int) -> None:
+    def __init__(self, context: BrowserContext, clock: PageClock, *, max_ms: int) -> None:
         """Start following `context`; one `settle` lasts at most `max_ms`."""
+        self._clock = clock
         self._max_s = max_ms / 1000
         self._pending: set[Request] = set()
         self._acting = True
@@ -138,32 +146,64 @@ class Settler:
         """End a step: what is requested until the next one is the page's own background work."""
         self._acting = False
 
-    async def settle(self, page: Page) -> bool:
-        """Wait until `page` is quiet; return False if the bound came first."""
+    async def settle(self, page: Page, page_time_ms: float) -> bool:
+        """Wait until `page` is quiet; return False if the bound came first.
+
+        Args:
+            page: the tab that is looked at next.
+            page_time_ms: how long it is for pages at least, if their time does not pass by itself.
+        """
         deadline = time.monotonic() + self._max_s
+        self._clock.begin(page_time_ms)
+        timers_due = False
         while (left := deadline - time.monotonic()) > 0 and not page.is_closed():
             if self._pending:
-                self._changed.clear()
-                try:
-                    await asyncio.wait_for(self._changed.wait(), left)
-                except TimeoutError:
+                if not await self._network_changed(left):
                     return False
-            elif await self._probe(page, left) and not self._pending:
-                return True
+            elif not await self._clock.move(left, timers_due=timers_due):
+                quiet, timers_due = await self._probe(page, left)
+                moving = timers_due and await self._clock.move(left, timers_due=True)
+                if quiet and not moving and not self._pending:
+                    return True
         return page.is_closed()
 
-    async def _probe(self, page: Page, left_s: float) -> bool:
+    async def pass_time(self, ms: float) -> None:
+        """Let that much page time pass, in the middle of a step.
+
+        If it does not pass by itself, as long is waited at most for answers from the network.
+        """
+        deadline = time.monotonic() + ms / 1000
+        while self._clock.stands_still and self._pending:
+            if not await self._network_changed(deadline - time.monotonic()):
+                break
+        await self._clock.run_for(ms)
+
+    async def draw(self) -> None:
+        """Let the pages draw, in the middle of an action."""
+        await self._clock.draw()
+
+    async def _network_changed(self, left_s: float) -> bool:
+        self._changed.clear()
         try:
-            return await asyncio.wait_for(
+            await asyncio.wait_for(self._changed.wait(), left_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _probe(self, page: Page, left_s: float) -> tuple[bool, bool]:
+        """Return whether the page is quiet, and whether it waits for a short timer."""
+        try:
+            quiet, timers = await asyncio.wait_for(
                 page.evaluate(_QUIET_SCRIPT, {"quiet": _QUIET_MS, "cap": _PROBE_CAP_MS}), left_s
             )
+            return quiet, timers > 0
         except Error:
             # The document was replaced under the probe: look again at the new one. The pause only
             # keeps a page that refuses every script from spinning this loop.
             await asyncio.sleep(0.02)
-            return False
+            return False, False
         except TimeoutError:
-            return False
+            return False, False
 
     def _on_request(self, request: Request) -> None:
         url = request.url

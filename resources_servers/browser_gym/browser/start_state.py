@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from playwright.async_api import BrowserContext, Error, Page, Route
 
 from resources_servers.browser_gym.browser.backend import BrowserSpec
+from resources_servers.browser_gym.browser.page_clock import PageClock, RealClock, StepClock
 from resources_servers.browser_gym.browser.policy import origin_of
-from resources_servers.browser_gym.task_row import BrowserStart
+from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
 _FIELD = "verifier_metadata.browser"
@@ -65,27 +67,32 @@ def context_spec(start: BrowserStart, defaults: BrowserSpec, start_url: str) -> 
     )
 
 
-async def prepare(start: BrowserStart, context: BrowserContext, start_url: str) -> None:
+async def prepare(
+    start: BrowserStart, context: BrowserContext, start_url: str, clock: ClockMode
+) -> PageClock:
     """Bring a context to the state a task starts from, but for what `store` does.
 
     Args:
         start: what the task says.
         context: without init scripts and with a blank page at most, made after `context_spec`.
         start_url: normalized address of the start page.
+        clock: how time passes if the task does not say.
+
+    Returns:
+        The clock of the context's pages.
 
     Raises:
         InvalidTask: the browser refused a cookie.
         playwright.async_api.Error: the browser is gone.
     """
-    if start.clock:
-        # Before any other script, so that those that follow the page's timers follow these.
-        await context.clock.install(time=start.clock)
-        await context.clock.resume()
+    # Before any other script, so that those that follow the page's timers follow these.
+    page_clock = await _install_clock(start.clock or clock, start.time, context)
     if start.random_seed is not None:
         await context.add_init_script(_RANDOM_SCRIPT % start.random_seed)
     if start.headers:
         await _add_headers(start.headers, context, origin_of(start_url))
     await _add_cookies(start, context)
+    return page_clock
 
 
 async def store(start: BrowserStart, page: Page) -> None:
@@ -114,6 +121,19 @@ async def store(start: BrowserStart, page: Page) -> None:
             raise InvalidTask(f"{_FIELD}: {origin} could not store its texts: {refused}")
     await page.goto("about:blank")
     await page.unroute("**/*", _answer_empty)
+
+
+async def _install_clock(
+    mode: ClockMode, time: datetime | None, context: BrowserContext
+) -> PageClock:
+    if mode == "step":
+        clock = StepClock(context, time)
+        await clock.install()
+        return clock
+    if time:
+        await context.clock.install(time=time)
+        await context.clock.resume()
+    return RealClock()
 
 
 def _by_origin(storage: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:

@@ -299,7 +299,7 @@ async def told_time(client: Client, url: str, browser: dict[str, Any]) -> dict[s
 
 async def test_clock_starts_at_a_time_and_goes_on(client: Client, pages: str) -> None:
     began = time.monotonic()
-    seen = await told_time(client, f"{pages}/tells-time", {"clock": "2031-03-01T09:00:00+01:00"})
+    seen = await told_time(client, f"{pages}/tells-time", {"time": "2031-03-01T09:00:00+01:00"})
     took_ms = (time.monotonic() - began) * 1000
     page, (near, far) = seen["page"], seen["frames"]["heard"]
     for now in (page["now"], near["now"], far["now"]):
@@ -311,7 +311,7 @@ async def test_clock_starts_at_a_time_and_goes_on(client: Client, pages: str) ->
 
 
 async def test_clock_does_not_start_again_on_another_page(client: Client, pages: str) -> None:
-    browser = {"clock": "2031-03-01T08:00:00"}
+    browser = {"time": "2031-03-01T08:00:00"}
     env_id = (await start(client, f"{pages}/tells-time", browser))["env_id"]
     first = (await stored_once(client, env_id, "page"))["page"]["now"]
     answer = await client.step(
@@ -326,7 +326,7 @@ async def test_clock_does_not_start_again_on_another_page(client: Client, pages:
 
 
 async def test_a_page_with_a_clock_becomes_quiet(client: Client, pages: str) -> None:
-    seeded = await start(client, f"{pages}/links.html", {"clock": "2031-03-01T08:00:00Z"})
+    seeded = await start(client, f"{pages}/links.html", {"time": "2031-03-01T08:00:00Z"})
     assert seeded["settled"]
     assert seeded["timings_ms"]["settle"] < 2500
 
@@ -351,7 +351,7 @@ async def test_same_seed_same_numbers(client: Client, pages: str) -> None:
 
 
 async def test_a_popup_has_the_clock_and_the_seed(client: Client, pages: str) -> None:
-    browser = {"clock": "2031-03-01T08:00:00Z", "random_seed": 7}
+    browser = {"time": "2031-03-01T08:00:00Z", "random_seed": 7}
     began = time.monotonic()
     page = await told_time(client, f"{pages}/tells-time", browser)
     env_id = (await start(client, f"{pages}/opens", browser))["env_id"]
@@ -500,9 +500,9 @@ async def test_what_the_browser_refuses_is_a_bad_task(
         ({"permissions": ["location"]}, "permissions.0", "'geolocation'"),
         ({"color_scheme": "black"}, "color_scheme", "'light' or 'dark'"),
         ({"reduced_motion": 1}, "reduced_motion", "valid boolean"),
-        ({"clock": "noon"}, "clock", "ISO form"),
-        ({"clock": 1900000000}, "clock", "a text"),
-        ({"clock": "0001-01-01T00:00:00+14:00"}, "clock", "1970"),
+        ({"time": "noon"}, "time", "ISO form"),
+        ({"time": 1900000000}, "time", "a text"),
+        ({"time": "0001-01-01T00:00:00+14:00"}, "time", "1970"),
         ({"random_seed": -1}, "random_seed", "greater than or equal to 0"),
         ({"random_seed": "7"}, "random_seed", "valid integer"),
         ({"http_credentials": {"username": "a"}}, "http_credentials.password", "required"),

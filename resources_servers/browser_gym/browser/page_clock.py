@@ -1,0 +1,165 @@
+"""How time passes for a session's pages: with the wall clock, or only during steps."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from playwright.async_api import BrowserContext, Error, Frame
+
+STEP_MS = 1_000
+"""How far a step moves the time of pages at least, beside what its actions ask for."""
+BETWEEN_ACTIONS_MS = 100
+"""How far it moves after each action of a batch but the last."""
+LONGEST_STEP_MS = 3_000
+"""How far a step that keeps starting short timers moves it at most."""
+
+_SCRIPT = Path(__file__).with_name("step_clock.js").read_text(encoding="utf-8")
+_START_SCRIPT = "window[Symbol.for('browser-gym.clock')]?.start(%f)"
+_RUN_SCRIPT = """
+([time, budget]) => window[Symbol.for("browser-gym.clock")]?.run(time, budget)
+"""
+# A page that draws heavily loses frames rather than time.
+_BUDGET_MS = 500
+_MS_PER_FRAME = 1000 / 60
+
+
+class PageClock(Protocol):
+    """The time of a session's pages.
+
+    Attributes:
+        stands_still: Whether it passes only when told to.
+    """
+
+    stands_still: bool
+
+    def begin(self, at_least_ms: float) -> None:
+        """Begin to wait for quiet; page time moves by `at_least_ms` until then."""
+        ...
+
+    async def move(self, left_s: float, *, timers_due: bool = False) -> bool:
+        """Let page time go on up to the next timer; tell if it did.
+
+        Args:
+            left_s: Seconds that this may take.
+            timers_due: Whether the page still waits for a timer that a step waits for.
+        """
+        ...
+
+    async def run_for(self, ms: float) -> None:
+        """Let that much page time pass."""
+        ...
+
+    async def draw(self) -> None:
+        """Let the pages draw, in the middle of an action."""
+        ...
+
+    async def pause(self) -> None:
+        """Hold page time until the next step."""
+        ...
+
+
+class RealClock:
+    """Page time is wall time."""
+
+    stands_still = False
+
+    def begin(self, at_least_ms: float) -> None:
+        """See `PageClock`; nothing to be done."""
+
+    async def move(self, left_s: float, *, timers_due: bool = False) -> bool:
+        """See `PageClock`; time moves by itself."""
+        return False
+
+    async def run_for(self, ms: float) -> None:
+        """See `PageClock`."""
+        await asyncio.sleep(ms / 1000)
+
+    async def draw(self) -> None:
+        """See `PageClock`; pages draw by themselves."""
+
+    async def pause(self) -> None:
+        """See `PageClock`; time goes on."""
+
+
+class StepClock:
+    """Page time moves only when it is told to, so that what happens does not depend on who waits.
+
+    It is the same for every document of the context, in every tab. What `step_clock.js` lists as
+    not kept still goes by the wall clock.
+    """
+
+    stands_still = True
+
+    def __init__(self, context: BrowserContext, start: datetime | None) -> None:
+        """Make a clock for `context` that starts at `start`, by default now; see `install`."""
+        self._context = context
+        self._now = (start.timestamp() if start else time.time()) * 1000
+        self._until = self._latest = self._now
+        self._behind = False
+        self._told: AsyncExitStack | None = None
+        self._told_time = 0.0
+
+    async def install(self) -> None:
+        """Put the clock into every document to come; call it before other init scripts.
+
+        Raises:
+            playwright.async_api.Error: the browser is gone.
+        """
+        await self._context.add_init_script(_SCRIPT)
+        await self.pause()
+
+    def begin(self, at_least_ms: float) -> None:
+        """See `PageClock`."""
+        self._until = self._now + at_least_ms
+        self._latest = self._now + LONGEST_STEP_MS
+
+    async def move(self, left_s: float, *, timers_due: bool = False) -> bool:
+        """See `PageClock`."""
+        if timers_due and self._until <= self._now:
+            self._until = min(self._now + BETWEEN_ACTIONS_MS, self._latest)
+        if self._until <= self._now and not self._behind:
+            return False
+        await self._run(self._until, left_s)
+        return True
+
+    async def run_for(self, ms: float) -> None:
+        """See `PageClock`. Takes as long as what is due, at most `ms`."""
+        end = self._now + ms
+        deadline = time.monotonic() + ms / 1000
+        while self._now < end:
+            await self._run(end, max(deadline - time.monotonic(), 0.5))
+
+    async def draw(self) -> None:
+        """See `PageClock`."""
+        await self._run(self._now + _MS_PER_FRAME, 1)
+
+    async def pause(self) -> None:
+        """See `PageClock`; a document that opens later starts at this time."""
+        if self._told_time == self._now:
+            return
+        before, self._told, self._told_time = self._told, AsyncExitStack(), self._now
+        script = await self._context.add_init_script(_START_SCRIPT % self._now)
+        await self._told.enter_async_context(script)
+        if before:
+            await before.aclose()
+
+    async def _run(self, until: float, left_s: float) -> None:
+        """Move every document to `until`, or to where the first one stopped for a timer."""
+        frames = [frame for page in self._context.pages for frame in page.frames]
+        reached = await asyncio.gather(*(_run_frame(frame, until, left_s) for frame in frames))
+        first = min([until, *(at for at in reached if at is not None)])
+        # A document that opened in this step started at the time of the last one.
+        self._behind = first < until
+        self._now = max(self._now, first)
+
+
+async def _run_frame(frame: Frame, until: float, left_s: float) -> float | None:
+    try:
+        return await asyncio.wait_for(frame.evaluate(_RUN_SCRIPT, [until, _BUDGET_MS]), left_s)
+    except (Error, TimeoutError):
+        return None  # gone, on its way to another document, or busy

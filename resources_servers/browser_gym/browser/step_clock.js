@@ -1,0 +1,184 @@
+// The clock of a document under `clock: step`: `step_clock.py` puts it into every document before
+// the page's own scripts, and moves it. Between two moves it is the same time for the page, but for
+// a few microseconds per look, so that a loop that waits for the time to change comes to an end.
+//
+// Kept still: Date, Intl, Temporal, performance.now, timers of 1 ms and more, animation frames, idle
+// callbacks, the time stamps of events. Not: CSS animation, media, workers, the network.
+(() => {
+  const mark = Symbol.for("browser-gym.clock");
+  if (mark in window) return;  // a window can outlive its first, empty document
+  const FRAME_MS = 1000 / 60, LOOK_MS = 0.005, SHORTEST_INTERVAL_MS = 4;
+  // Timers this close together count as one event, after which the network is looked at.
+  const TOGETHER_MS = 50;
+  const LONGEST_ANIMATION_MS = 1500;
+
+  const NativeDate = Date;
+  const native = {
+    now: performance.now.bind(performance),
+    requestAnimationFrame: window.requestAnimationFrame.bind(window),
+    setTimeout: window.setTimeout.bind(window),
+    reportError: window.reportError.bind(window),
+  };
+  let origin = NativeDate.now();  // Unix time, in ms, at which `now` was 0
+  let now = 0;
+  let lastId = 2 ** 30;  // the browser's own ids, of timers left to it, stay far below
+  const timers = new Map();  // id -> {at, every, call}
+  let frames = new Map();
+
+  const look = () => (now += LOOK_MS);
+  const wall = () => Math.floor(origin + look());
+
+  // ---- What the page calls. A proxy of a native function is native to look at.
+
+  const replace = (owner, name, apply) => {
+    const original = owner[name];
+    if (typeof original === "function")
+      owner[name] = new Proxy(original, {
+        apply: (target, self, values) => apply(values, () => Reflect.apply(target, self, values)),
+      });
+  };
+  const add = (delay, every, call) => {
+    timers.set(++lastId, {at: now + delay, every, call});
+    return lastId;
+  };
+  const caller = ([handler, , ...values]) =>
+    typeof handler === "function" ? () => handler.apply(window, values) : () => (0, eval)(handler);
+  const clear = ([id], otherwise) => timers.delete(Number(id)) ? undefined : otherwise();
+
+  // A delay of 0 means the next task, not a time; so does one that is too long, by the standard.
+  replace(window, "setTimeout", (values, otherwise) =>
+    values[1] >= 1 && values[1] < 2 ** 31
+      ? add(Number(values[1]), 0, caller(values)) : otherwise());
+  replace(window, "setInterval", (values, otherwise) => {
+    if (!values.length) return otherwise();
+    const every = Math.max(Number(values[1]) || 0, SHORTEST_INTERVAL_MS);
+    return add(every, every, caller(values));
+  });
+  replace(window, "clearTimeout", clear);
+  replace(window, "clearInterval", clear);
+  replace(window, "requestAnimationFrame", ([callback], otherwise) => {
+    if (typeof callback !== "function") return otherwise();
+    frames.set(++lastId, callback);
+    return lastId;
+  });
+  replace(window, "cancelAnimationFrame", ([id], otherwise) =>
+    frames.delete(id) ? undefined : otherwise());
+  replace(window, "requestIdleCallback", ([callback], otherwise) =>
+    typeof callback === "function"
+      ? add(1, 0, () => callback({didTimeout: false, timeRemaining: () => 50}))
+      : otherwise());
+  replace(window, "cancelIdleCallback", clear);
+
+  replace(NativeDate, "now", wall);
+  window.Date = new Proxy(NativeDate, {
+    apply: () => new NativeDate(wall()).toString(),
+    construct: (target, values, newTarget) =>
+      Reflect.construct(target, values.length ? values : [wall()], newTarget),
+  });
+  NativeDate.prototype.constructor = window.Date;
+
+  const getter = (owner, name, get) => {
+    const property = Object.getOwnPropertyDescriptor(owner, name);
+    Object.defineProperty(owner, name, {...property, get: new Proxy(property.get, {
+      apply: (target, self, values) => get(self, () => Reflect.apply(target, self, values)),
+    })});
+  };
+  replace(Performance.prototype, "now", look);
+  getter(Performance.prototype, "timeOrigin", () => origin);
+  const stamps = new WeakMap();
+  getter(Event.prototype, "timeStamp", (event, otherwise) => {
+    if (!(event instanceof Event)) return otherwise();
+    if (!stamps.has(event)) stamps.set(event, look());
+    return stamps.get(event);
+  });
+  const format = Intl.DateTimeFormat.prototype;
+  getter(format, "format", (_, otherwise) => {
+    const formatted = otherwise();
+    return date => formatted(date === undefined ? wall() : date);
+  });
+  const parts = format.formatToParts;
+  format.formatToParts = new Proxy(parts, {
+    apply: (target, self, [date]) => Reflect.apply(target, self, [date === undefined ? wall() : date]),
+  });
+  if (window.Temporal) {
+    const instant = () => Temporal.Instant.fromEpochMilliseconds(wall());
+    const zoned = zone => instant().toZonedDateTimeISO(zone ?? Temporal.Now.timeZoneId());
+    replace(Temporal.Now, "instant", instant);
+    replace(Temporal.Now, "zonedDateTimeISO", ([zone]) => zoned(zone));
+    replace(Temporal.Now, "plainDateTimeISO", ([zone]) => zoned(zone).toPlainDateTime());
+    replace(Temporal.Now, "plainDateISO", ([zone]) => zoned(zone).toPlainDate());
+    replace(Temporal.Now, "plainTimeISO", ([zone]) => zoned(zone).toPlainTime());
+  }
+
+  // ---- What moves it.
+
+  const channel = new MessageChannel();
+  const waiting = [];
+  channel.port1.onmessage = () => waiting.shift()();
+  // Lets what a callback set off (messages, promises, answers that came) happen before the next one.
+  const turn = () => new Promise(resolve => {
+    waiting.push(resolve);
+    channel.port2.postMessage(null);
+  });
+
+  const guarded = (call, ...values) => {
+    try {
+      call(...values);
+    } catch (error) {
+      native.reportError(error);
+    }
+  };
+  const drawFrame = () => {
+    const callbacks = frames;
+    frames = new Map();
+    const time = now;
+    for (const callback of callbacks.values()) guarded(callback, time);
+  };
+  // The next thing due up to `limit`: [when, what, whether it is a timer that runs once].
+  const next = limit => {
+    let first = null;
+    for (const [id, {at}] of timers)
+      if (at <= limit && (!first || at < first.at)) first = {at, id};
+    if (frames.size) {
+      const at = (Math.floor(now / FRAME_MS + 1e-6) + 1) * FRAME_MS;
+      if (at <= limit && (!first || at < first.at))
+        return {at, run: drawFrame, once: false};
+    }
+    if (!first) return null;
+    const {every, call} = timers.get(first.id);
+    return {at: first.at, once: !every, run: () => {
+      if (every) timers.get(first.id).at = first.at + every;
+      else timers.delete(first.id);
+      guarded(call);
+    }};
+  };
+  const finishAnimations = () => {
+    for (const animation of document.getAnimations()) {
+      const end = animation.effect?.getComputedTiming().endTime;
+      if (animation.playState === "running" && end < LONGEST_ANIMATION_MS) animation.finish();
+    }
+  };
+
+  window[mark] = {
+    native,
+    // Says what time it is: Unix time in ms.
+    start(time) {
+      origin = time - now;
+    },
+    // Runs what is due up to a Unix time in ms, but stops soon after a timer, since it may have
+    // started a request; for at most `budget` ms, after which frames are left out.
+    async run(time, budget) {
+      const began = native.now();
+      let limit = time - origin, event = null;
+      while ((event = next(limit)) && native.now() - began < budget) {
+        now = Math.max(now, event.at);
+        if (event.once) limit = Math.min(limit, now + TOGETHER_MS);
+        event.run();
+        await turn();
+      }
+      now = Math.max(now, limit);
+      guarded(finishAnimations);
+      return origin + now;
+    },
+  };
+})();
