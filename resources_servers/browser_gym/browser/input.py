@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -12,8 +12,8 @@ from playwright.async_api import Error, Page
 
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.page_clock import PageClock
 from resources_servers.browser_gym.browser.reading import fill_focused
-from resources_servers.browser_gym.browser.settle import Settler
 from resources_servers.browser_gym.browser.tabs import Tabs
 from resources_servers.browser_gym.keys import normalize_chord
 
@@ -28,17 +28,27 @@ _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}  # CDP Input.di
 class Input:
     """Sends input to the active tab and remembers where the pointer is."""
 
-    def __init__(self, tabs: Tabs, settler: Settler, *, width: int, height: int) -> None:
+    def __init__(
+        self,
+        tabs: Tabs,
+        clock: PageClock,
+        pass_time: Callable[[float], Awaitable[None]],
+        *,
+        width: int,
+        height: int,
+    ) -> None:
         """Send input to `tabs`.
 
         Args:
             tabs: the session's.
-            settler: knows how time passes for their pages.
+            clock: how time passes for their pages.
+            pass_time: lets that many ms pass for them.
             width: viewport width in CSS px.
             height: viewport height in CSS px.
         """
         self._tabs = tabs
-        self._settler = settler
+        self._clock = clock
+        self._pass_time = pass_time
         self._width, self._height = width, height
         self.cursor: tuple[float, float] | None = None
 
@@ -76,7 +86,7 @@ class Input:
             if action.button in _EXTRA_BUTTONS:
                 for count in range(1, action.count + 1):
                     await self._side_button("mousePressed", action, x, y, count)
-                    await self._settler.pass_time(action.hold_ms)
+                    await self._pass_time(action.hold_ms)
                     await self._side_button("mouseReleased", action, x, y, count)
             elif action.hold_ms:
                 await self._long_press(action)
@@ -89,7 +99,7 @@ class Input:
         for count in range(1, action.count + 1):
             await mouse.down(button=button, click_count=count)
             try:
-                await self._settler.pass_time(action.hold_ms)
+                await self._pass_time(action.hold_ms)
             finally:
                 await _despite_timeout(mouse.up(button=button, click_count=count))
 
@@ -159,7 +169,7 @@ class Input:
         for number in range(1, _DRAG_MOVES_PER_LEG + 1):
             share = number / _DRAG_MOVES_PER_LEG
             await self._page.mouse.move(start.x + dx * share, start.y + dy * share)
-            await self._settler.draw()  # libraries that follow the pointer do so once a frame
+            await self._clock.draw()  # libraries that follow the pointer do so once a frame
 
     async def scroll(self, action: act.Scroll) -> None:
         """Turn the wheel over a point (by default the pointer, else the middle of the page)."""
@@ -201,7 +211,7 @@ class Input:
     async def hold_key(self, action: act.HoldKey) -> None:
         """Hold keys together for a while."""
         async with self._held(normalize_chord(action.keys)):
-            await self._settler.pass_time(action.duration_ms)
+            await self._pass_time(action.duration_ms)
 
     @asynccontextmanager
     async def _held(self, keys: list[act.Modifier] | list[str]) -> AsyncIterator[None]:

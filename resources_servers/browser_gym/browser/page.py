@@ -120,7 +120,7 @@ class PageDriver:
         self._navigation_timeout_s = navigation_timeout_s
         self._clock = clock
         self._settler = Settler(context, clock, max_ms=settle_max_ms)
-        self._input = Input(tabs, self._settler, width=width, height=height)
+        self._input = Input(tabs, clock, self._settler.pass_time, width=width, height=height)
         self._reader = Reader(tabs)
 
     async def run(self, batch: list[act.Action]) -> tuple[list[ActionResult], Observation]:
@@ -202,9 +202,10 @@ class PageDriver:
     async def _settle(self, page_time_ms: float) -> bool:
         await self._tabs.arrived()
         await self._tabs.replace_crashed()
+        self._clock.begin(page_time_ms)
         for _ in range(_MAX_FOLLOWED):
             tab = self._tabs.active
-            settled = await self._settler.settle(tab.page, page_time_ms)
+            settled = await self._settler.settle(tab.page)
             await self._tabs.arrived()
             if tab.crashed:
                 await self._tabs.replace_crashed()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from contextlib import AsyncExitStack
 from datetime import datetime
+from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +27,16 @@ _RUN_SCRIPT = """
 """
 # A page that draws heavily loses frames rather than time.
 _BUDGET_MS = 500
+_TELL_TIMEOUT_S = 2
 _MS_PER_FRAME = 1000 / 60
+
+
+class Moved(Enum):
+    """What became of an attempt to move page time."""
+
+    NOT = auto()
+    ON = auto()
+    TO_A_REQUEST = auto()
 
 
 class PageClock(Protocol):
@@ -41,17 +52,13 @@ class PageClock(Protocol):
         """Begin to wait for quiet; page time moves by `at_least_ms` until then."""
         ...
 
-    async def move(self, left_s: float, *, timers_due: bool = False) -> bool:
-        """Let page time go on up to the next timer; tell if it did.
+    async def move(self, left_s: float, *, timers_due: bool = False) -> Moved:
+        """Let page time go on, but no further than to where a page sends a request.
 
         Args:
             left_s: Seconds that this may take.
             timers_due: Whether the page still waits for a timer that a step waits for.
         """
-        ...
-
-    async def run_for(self, ms: float) -> None:
-        """Let that much page time pass."""
         ...
 
     async def draw(self) -> None:
@@ -71,13 +78,9 @@ class RealClock:
     def begin(self, at_least_ms: float) -> None:
         """See `PageClock`; nothing to be done."""
 
-    async def move(self, left_s: float, *, timers_due: bool = False) -> bool:
+    async def move(self, left_s: float, *, timers_due: bool = False) -> Moved:
         """See `PageClock`; time moves by itself."""
-        return False
-
-    async def run_for(self, ms: float) -> None:
-        """See `PageClock`."""
-        await asyncio.sleep(ms / 1000)
+        return Moved.NOT
 
     async def draw(self) -> None:
         """See `PageClock`; pages draw by themselves."""
@@ -118,21 +121,14 @@ class StepClock:
         self._until = self._now + at_least_ms
         self._latest = self._now + LONGEST_STEP_MS
 
-    async def move(self, left_s: float, *, timers_due: bool = False) -> bool:
+    async def move(self, left_s: float, *, timers_due: bool = False) -> Moved:
         """See `PageClock`."""
         if timers_due and self._until <= self._now:
             self._until = min(self._now + BETWEEN_ACTIONS_MS, self._latest)
         if self._until <= self._now and not self._behind:
-            return False
-        await self._run(self._until, left_s)
-        return True
-
-    async def run_for(self, ms: float) -> None:
-        """See `PageClock`. Takes as long as what is due, at most `ms`."""
-        end = self._now + ms
-        deadline = time.monotonic() + ms / 1000
-        while self._now < end:
-            await self._run(end, max(deadline - time.monotonic(), 0.5))
+            return Moved.NOT
+        requested = await self._run(self._until, left_s)
+        return Moved.TO_A_REQUEST if requested else Moved.ON
 
     async def draw(self) -> None:
         """See `PageClock`."""
@@ -142,23 +138,30 @@ class StepClock:
         """See `PageClock`; a document that opens later starts at this time."""
         if self._told_time == self._now:
             return
-        before, self._told, self._told_time = self._told, AsyncExitStack(), self._now
-        script = await self._context.add_init_script(_START_SCRIPT % self._now)
-        await self._told.enter_async_context(script)
+        with contextlib.suppress(TimeoutError):  # a page hangs: the next step tells it again
+            await asyncio.wait_for(self._tell(self._now), _TELL_TIMEOUT_S)
+
+    async def _tell(self, now: float) -> None:
+        told = AsyncExitStack()
+        script = await self._context.add_init_script(_START_SCRIPT % now)
+        await told.enter_async_context(script)
+        before, self._told, self._told_time = self._told, told, now
         if before:
             await before.aclose()
 
-    async def _run(self, until: float, left_s: float) -> None:
-        """Move every document to `until`, or to where the first one stopped for a timer."""
+    async def _run(self, until: float, left_s: float) -> bool:
+        """Move every document to `until`, or to where the first one sent a request; tell if so."""
         frames = [frame for page in self._context.pages for frame in page.frames]
         reached = await asyncio.gather(*(_run_frame(frame, until, left_s) for frame in frames))
-        first = min([until, *(at for at in reached if at is not None)])
+        told = [answer for answer in reached if answer is not None]
+        first = min([until, *(at for at, _ in told)])
         # A document that opened in this step started at the time of the last one.
         self._behind = first < until
         self._now = max(self._now, first)
+        return any(requested for _, requested in told)
 
 
-async def _run_frame(frame: Frame, until: float, left_s: float) -> float | None:
+async def _run_frame(frame: Frame, until: float, left_s: float) -> tuple[float, bool] | None:
     try:
         return await asyncio.wait_for(frame.evaluate(_RUN_SCRIPT, [until, _BUDGET_MS]), left_s)
     except (Error, TimeoutError):

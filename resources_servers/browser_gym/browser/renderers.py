@@ -86,7 +86,7 @@ class RendererProcesses:
             if group == os.getpgrp():
                 return  # Chromium has no group of its own
             self._guard = subprocess.Popen(
-                ["/bin/sh", "-c", f"read -r _; kill -CONT -- -{group}"],
+                ["/bin/sh", "-c", f"read -r _; kill -s CONT -- -{group}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ from collections import Counter
 
 from playwright.async_api import BrowserContext, Error, Page, Request
 
-from resources_servers.browser_gym.browser.page_clock import PageClock
+from resources_servers.browser_gym.browser.page_clock import Moved, PageClock
 
 # Requests that stay open by design, or that nobody waits for.
 _BACKGROUND_TYPES = frozenset({"websocket", "eventsource", "media", "ping", "beacon", "manifest"})
@@ -16,6 +16,8 @@ _BACKGROUND_TYPES = frozenset({"websocket", "eventsource", "media", "ping", "bea
 # for it would never end.
 _POLLED = 2
 _MAX_URLS = 10_000
+# How long after a page sent a request we hear of it at the latest.
+_REQUEST_SHOWS_S = 0.5
 
 # Remembers the page's timers of at most 600 ms, so that a delayed change is waited for: a debounced
 # search, a toast, a "saved" mark. Left out are timers of a callback that ran three times within two
@@ -38,9 +40,10 @@ TIMER_SCRIPT = """
     if (runs.size < 1000) runs.set(key, times);
   };
   window.setTimeout = new Proxy(window.setTimeout, {
-    apply(target, self, [handler, delay, ...rest]) {
+    apply(target, self, given) {
+      const [handler, delay, ...rest] = given;
       if (typeof handler !== "function" || delay > longest || depth >= deepest)
-        return Reflect.apply(target, self, [handler, delay, ...rest]);
+        return Reflect.apply(target, self, given);
       const key = `${delay} ${String(handler).slice(0, 300)}`, level = depth + 1;
       const id = Reflect.apply(target, self, [function (...values) {
         due.delete(id);
@@ -146,41 +149,45 @@ class Settler:
         """End a step: what is requested until the next one is the page's own background work."""
         self._acting = False
 
-    async def settle(self, page: Page, page_time_ms: float) -> bool:
-        """Wait until `page` is quiet; return False if the bound came first.
-
-        Args:
-            page: the tab that is looked at next.
-            page_time_ms: how long it is for pages at least, if their time does not pass by itself.
-        """
+    async def settle(self, page: Page) -> bool:
+        """Wait until `page` is quiet; return False if the bound came first."""
         deadline = time.monotonic() + self._max_s
-        self._clock.begin(page_time_ms)
         timers_due = False
         while (left := deadline - time.monotonic()) > 0 and not page.is_closed():
             if self._pending:
                 if not await self._network_changed(left):
                     return False
-            elif not await self._clock.move(left, timers_due=timers_due):
+            elif not await self._move(left, timers_due):
                 quiet, timers_due = await self._probe(page, left)
-                moving = timers_due and await self._clock.move(left, timers_due=True)
+                moving = timers_due and await self._move(left, timers_due)
                 if quiet and not moving and not self._pending:
                     return True
         return page.is_closed()
 
+    async def _move(self, left_s: float, timers_due: bool = False) -> bool:
+        """Let page time go on, if it does not by itself; tell if it did."""
+        self._changed.clear()
+        moved = await self._clock.move(left_s, timers_due=timers_due)
+        if moved is Moved.TO_A_REQUEST and not self._changed.is_set():
+            await self._network_changed(min(left_s, _REQUEST_SHOWS_S))
+        return moved is not Moved.NOT
+
     async def pass_time(self, ms: float) -> None:
         """Let that much page time pass, in the middle of a step.
 
-        If it does not pass by itself, as long is waited at most for answers from the network.
+        If it does not pass by itself, answers from the network are waited for as long at most.
         """
+        if not self._clock.stands_still:
+            await asyncio.sleep(ms / 1000)
+            return
         deadline = time.monotonic() + ms / 1000
-        while self._clock.stands_still and self._pending:
-            if not await self._network_changed(deadline - time.monotonic()):
-                break
-        await self._clock.run_for(ms)
-
-    async def draw(self) -> None:
-        """Let the pages draw, in the middle of an action."""
-        await self._clock.draw()
+        self._clock.begin(ms)
+        moving = True
+        while moving and (left := deadline - time.monotonic()) > -self._max_s:
+            if self._pending and left > 0:
+                await self._network_changed(left)
+            else:
+                moving = await self._move(max(left, _REQUEST_SHOWS_S))
 
     async def _network_changed(self, left_s: float) -> bool:
         self._changed.clear()
@@ -212,11 +219,11 @@ class Settler:
             seen[url] += 1
         if not self._acting or request.resource_type in _BACKGROUND_TYPES:
             return
+        self._changed.set()
         polled = self._seen_at_rest[url] >= _POLLED or seen[url] > _POLLED
         if polled and not request.is_navigation_request():
             return
         self._pending.add(request)
-        self._changed.set()
 
     def _on_end(self, request: Request) -> None:
         self._pending.discard(request)

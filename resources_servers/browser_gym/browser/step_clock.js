@@ -8,8 +8,6 @@
   const mark = Symbol.for("browser-gym.clock");
   if (mark in window) return;  // a window can outlive its first, empty document
   const FRAME_MS = 1000 / 60, LOOK_MS = 0.005, SHORTEST_INTERVAL_MS = 4;
-  // Timers this close together count as one event, after which the network is looked at.
-  const TOGETHER_MS = 50;
   const LONGEST_ANIMATION_MS = 1500;
 
   const NativeDate = Date;
@@ -23,7 +21,8 @@
   let now = 0;
   let lastId = 2 ** 30;  // the browser's own ids, of timers left to it, stay far below
   const timers = new Map();  // id -> {at, every, call}
-  let frames = new Map();
+  let frames = new Map(), lastFrame = 0;
+  let requests = 0, requestsTold = 0;
 
   const look = () => (now += LOOK_MS);
   const wall = () => Math.floor(origin + look());
@@ -68,6 +67,10 @@
       ? add(1, 0, () => callback({didTimeout: false, timeRemaining: () => 50}))
       : otherwise());
   replace(window, "cancelIdleCallback", clear);
+
+  const counted = (_, otherwise) => (requests++, otherwise());
+  replace(window, "fetch", counted);
+  replace(XMLHttpRequest.prototype, "send", counted);
 
   replace(NativeDate, "now", wall);
   window.Date = new Proxy(NativeDate, {
@@ -131,24 +134,20 @@
   const drawFrame = () => {
     const callbacks = frames;
     frames = new Map();
+    lastFrame = Math.round(now / FRAME_MS);
     const time = now;
     for (const callback of callbacks.values()) guarded(callback, time);
   };
-  // The next thing due up to `limit`: [when, what, whether it is a timer that runs once].
+  // The next thing due up to `limit`: a timer, or the frame that is drawn next.
   const next = limit => {
-    let first = null;
-    for (const [id, {at}] of timers)
-      if (at <= limit && (!first || at < first.at)) first = {at, id};
-    if (frames.size) {
-      const at = (Math.floor(now / FRAME_MS + 1e-6) + 1) * FRAME_MS;
-      if (at <= limit && (!first || at < first.at))
-        return {at, run: drawFrame, once: false};
-    }
-    if (!first) return null;
-    const {every, call} = timers.get(first.id);
-    return {at: first.at, once: !every, run: () => {
-      if (every) timers.get(first.id).at = first.at + every;
-      else timers.delete(first.id);
+    let id = null, at = Infinity;
+    for (const [timer, due] of timers) if (due.at < at) [id, at] = [timer, due.at];
+    const frameAt = Math.max(lastFrame + 1, Math.ceil(now / FRAME_MS)) * FRAME_MS;
+    if (frames.size && frameAt < at) return frameAt <= limit && {at: frameAt, run: drawFrame};
+    return at <= limit && {at, run: () => {
+      const {every, call} = timers.get(id);
+      if (every) timers.get(id).at = at + every;
+      else timers.delete(id);
       guarded(call);
     }};
   };
@@ -165,20 +164,23 @@
     start(time) {
       origin = time - now;
     },
-    // Runs what is due up to a Unix time in ms, but stops soon after a timer, since it may have
-    // started a request; for at most `budget` ms, after which frames are left out.
+    // Runs what is due up to a Unix time in ms. Stops as soon as the page has sent a request, since
+    // no time passes while the answer is waited for; and after `budget` ms, leaving out what is due.
+    // Returns the time it is then, and whether a request was sent since the last run.
     async run(time, budget) {
-      const began = native.now();
-      let limit = time - origin, event = null;
-      while ((event = next(limit)) && native.now() - began < budget) {
+      const began = native.now(), limit = time - origin;
+      const sent = () => requests !== requestsTold;
+      let event = null;
+      while (!sent() && native.now() - began < budget && (event = next(limit))) {
         now = Math.max(now, event.at);
-        if (event.once) limit = Math.min(limit, now + TOGETHER_MS);
         event.run();
         await turn();
       }
-      now = Math.max(now, limit);
       guarded(finishAnimations);
-      return origin + now;
+      const stopped = sent();
+      if (!stopped) now = Math.max(now, limit);
+      requestsTold = requests;
+      return [origin + now, stopped];
     },
   };
 })();

@@ -15,6 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from resources_servers.browser_gym.demo_gym.index_page import render_index
 from resources_servers.browser_gym.demo_gym.tasks import (
+    BROWSER,
     STATIC_DIR,
     VIEWPORT,
     Task,
@@ -125,6 +126,7 @@ def _public(task: Task, base_url: str) -> dict[str, Any]:
         "prompt": task.prompt,
         "start_url": base_url + task.start_path,
         "viewport_size": VIEWPORT,
+        "browser": BROWSER,
         "category": task.category,
         "assertions": [
             {"title": assertion["title"], "category": assertion["category"]}

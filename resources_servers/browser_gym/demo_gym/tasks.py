@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from resources_servers.browser_gym.task_row import ClockMode
 from resources_servers.browser_gym.verification.assertions import Assertion, parse_assertions
 
 STATIC_DIR = Path(__file__).parent / "static"
@@ -14,6 +15,9 @@ TASKS_DIR = Path(__file__).parent / "tasks"
 
 VIEWPORT = {"width": 1280, "height": 720}
 """The only viewport (px) that the apps are laid out for, so it is every task's."""
+
+BROWSER: dict[Literal["clock"], ClockMode] = {"clock": "step"}
+"""How every task's browser starts: what apps do in time does not depend on the model's speed."""
 
 Category = Literal["click", "type", "scroll", "drag", "keys", "tabs", "question", "form", "select"]
 

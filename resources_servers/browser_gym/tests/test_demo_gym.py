@@ -166,6 +166,7 @@ async def test_expected_state_lists_tasks_without_what_they_expect(
         "prompt": load_tasks()["CRM-01"].prompt,
         "start_url": f"{gym.base_url}/crm/",
         "viewport_size": {"width": 1280, "height": 720},
+        "browser": {"clock": "step"},
         "category": "form",
         "assertions": [
             {"title": "Priya Raman has the new phone number", "category": "goal"},

@@ -18,8 +18,9 @@ from resources_servers.browser_gym.browser.chromium import (
 )
 from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.demo_gym import server
-from resources_servers.browser_gym.demo_gym.tasks import VIEWPORT, load_tasks, seed_state
+from resources_servers.browser_gym.demo_gym.tasks import BROWSER, VIEWPORT, load_tasks, seed_state
 from resources_servers.browser_gym.sessions import Sessions, SessionSettings
+from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 from resources_servers.browser_gym.tests.test_demo_gym import SOLUTIONS, grade, results
 from responses_api_agents.browser_agent.adapters.openai_actions import (
     action_to_canonical,
@@ -121,7 +122,11 @@ def batch_of(turn: dict[str, Any]) -> list[Action]:
 
 
 async def follow(
-    sessions: Sessions, gym: httpx.AsyncClient, task_id: str, style: str = ""
+    sessions: Sessions,
+    gym: httpx.AsyncClient,
+    task_id: str,
+    style: str = "",
+    clock: ClockMode = "real",
 ) -> tuple[dict[str, str], dict[str, str], str]:
     """Carry out a task's script; return the initial and the final state and the answer.
 
@@ -129,7 +134,10 @@ async def follow(
     """
     *turns, last = SOLUTIONS[task_id]["turns"]
     start_url = base(gym) + load_tasks()[task_id].start_path
-    session, _ = await sessions.seed(start_url, VIEWPORT["width"], VIEWPORT["height"])
+    start = BrowserStart(clock=clock)
+    session, _ = await sessions.seed(start_url, VIEWPORT["width"], VIEWPORT["height"], start)
+    if session.freezer:
+        session.freezer.thaw()  # its pages have to answer to `watch`
     faults = await watch(session.lease.context, gym, style)
     # Again, watched and with the style.
     for batch in [[Reload()], *(batch_of(turn) for turn in turns)]:
@@ -150,7 +158,8 @@ async def reward(
 
 @pytest.mark.parametrize("task_id", list(SOLUTIONS))
 async def test_script_earns_its_reward(sessions: Sessions, gym: httpx.AsyncClient, task_id: str):
-    initial, final, answer = await follow(sessions, gym, task_id)
+    clock = BROWSER["clock"]
+    initial, final, answer = await follow(sessions, gym, task_id, clock=clock)
 
     assert (
         await reward(gym, task_id, initial, final, answer)
