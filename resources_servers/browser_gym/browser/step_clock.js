@@ -3,7 +3,7 @@
 // a few microseconds per look, so that a loop that waits for the time to change comes to an end.
 //
 // Kept still: Date, Intl, Temporal, performance.now, timers of 1 ms and more, animation frames, idle
-// callbacks, the time stamps of events. Not: CSS animation, media, workers, the network.
+// callbacks, time limits of requests, the time stamps of events. Not: CSS animation, media, workers, the network.
 (() => {
   const mark = Symbol.for("browser-gym.clock");
   if (mark in window) return;  // a window can outlive its first, empty document
@@ -67,6 +67,12 @@
       ? add(1, 0, () => callback({didTimeout: false, timeRemaining: () => 50}))
       : otherwise());
   replace(window, "cancelIdleCallback", clear);
+  replace(AbortSignal, "timeout", ([ms], otherwise) => {
+    if (!(ms >= 0)) return otherwise();
+    const control = new AbortController();
+    add(Number(ms), 0, () => control.abort(new DOMException("signal timed out", "TimeoutError")));
+    return control.signal;
+  });
 
   const counted = (_, otherwise) => (requests++, otherwise());
   replace(window, "fetch", counted);
