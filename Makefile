@@ -13,8 +13,8 @@ setup: ## Make or repair the environment (nothing to do: no output)
 demo: setup ## Run the demo; options: make demo ARGS="--help"
 	@$(PYTHON) scripts/demo.py $(ARGS)
 
-test: setup ## Run the tests; options: make test ARGS="-k chromium"
-	@$(PYTHON) -m pytest $(ARGS)
+test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chromium"
+	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 bench: setup ## Measure sessions and steps against baselines; writes results/bench.json
 	@$(PYTHON) -m benchmarks.bench $(ARGS)

@@ -1,6 +1,7 @@
 """Fixtures shared by every test folder: a Chromium pool, a web site and the resources server."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -9,11 +10,26 @@ from unittest.mock import MagicMock
 import httpx
 import pytest
 from fastapi import FastAPI
-from nemo_gym.server_utils import ServerClient
 
-from resources_servers.browser_gym.app import BrowserGymConfig, BrowserGymServer
 from tests.simulators.http_server import serve
 from tests.site import create_site
+
+MAX_WORKERS = 8
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes `-n auto` tests with.
+
+    Two also on one core, as tests mostly wait; few enough for the memory that each one's Chromium
+    takes.
+    """
+    return min(max(os.process_cpu_count() or 1, 2), MAX_WORKERS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the tests of the whole stack: with `--dist loadfile`, one process runs them."""
+    items.sort(key=lambda item: item.get_closest_marker("whole_stack") is None)
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +41,11 @@ def site() -> Iterator[str]:
 
 def build_server(**config: Any) -> FastAPI:
     """Build a resources server's app."""
+    # Imported here, as it takes seconds that most test files need not wait.
+    from nemo_gym.server_utils import ServerClient
+
+    from resources_servers.browser_gym.app import BrowserGymConfig, BrowserGymServer
+
     base = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py", "name": "browser_gym"}
     settings = BrowserGymConfig.model_validate({**base, "domain": "agent", **config})
     server = BrowserGymServer(config=settings, server_client=MagicMock(spec=ServerClient))

@@ -19,7 +19,7 @@ from scripts import demo
 DEMO = [sys.executable, str(demo.ROOT / "scripts" / "demo.py")]
 START_TIMEOUT_S = 240
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.whole_stack]
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

@@ -4,10 +4,10 @@ import contextlib
 import fcntl
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -92,10 +92,14 @@ def test_every_server_has_a_link_to_the_one_environment():
 
 @made_by_setup
 def test_a_second_set_up_is_quiet_and_quick():
-    started = time.monotonic()
+    def used_s() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    before = used_s()
     result = run("bash", SETUP)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert time.monotonic() - started < 1
+    assert used_s() - before < 1
 
 
 @made_by_setup
