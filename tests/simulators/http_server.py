@@ -1,5 +1,6 @@
 """Run an ASGI app on a free loopback port, in a thread, for the length of a `with` block."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,15 +13,28 @@ STARTUP_TIMEOUT_S = 30
 
 
 class _AnnouncingServer(uvicorn.Server):
-    """A uvicorn server that says when it accepts connections, so that nobody has to poll."""
+    """A uvicorn server that says when it accepts connections and stops when told: no polling."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = threading.Event()
+        self._told_to_stop = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
+        self._loop = asyncio.get_running_loop()
         self.ready.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)  # sets the headers of every answer
+        await self._told_to_stop.wait()
+
+    def stop(self) -> None:
+        """Stop it, from another thread."""
+        self.should_exit = True  # for a server that is still starting
+        if self._loop and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._told_to_stop.set)
 
 
 @contextmanager
@@ -52,6 +66,6 @@ def serve(app: Any) -> Iterator[str]:
             raise RuntimeError(f"{app!r} did not start within {STARTUP_TIMEOUT_S} s")
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join(timeout=STARTUP_TIMEOUT_S)
         listener.close()

@@ -40,6 +40,10 @@ class FakeGym:
 
     def __init__(self) -> None:
         self.url = ""
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all replies and requests."""
         self.requests: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
         self._replies: defaultdict[tuple[str, str], list[Reply]] = defaultdict(list)
 

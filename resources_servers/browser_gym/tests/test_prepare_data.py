@@ -1,6 +1,5 @@
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,6 @@ from resources_servers.browser_gym.tests.fake_gym import (
     running_fake_gym,
 )
 from tests.simulators.http_server import serve
-
-
-@pytest.fixture
-def gym() -> Iterator[FakeGym]:
-    with running_fake_gym() as running:
-        yield running
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 from conftest import Client, ClientFactory, build_server, eventually, running_client
-from resources_servers.browser_gym.browser import capture
 from resources_servers.browser_gym.browser.capture import MAX_SHOWN_CHARS
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
@@ -182,11 +181,9 @@ async def test_missing_font_does_not_hold_the_screenshot(client: Client, site: s
     assert seeded["screenshot"]
 
 
-async def test_busy_page_is_an_error_text(
-    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capture, "SCREENSHOT_TIMEOUT_S", 1)
-    client = await new_client(action_timeout_s=1, settle_max_ms=500)
+@pytest.mark.usefixtures("short_waits_for_a_page")
+async def test_busy_page_is_an_error_text(new_client: ClientFactory, site: str) -> None:
+    client = await new_client(browser_processes=1, action_timeout_s=1, settle_max_ms=200)
     env_id = await links(client, site)
     await client.step(env_id, click(60, 340))
     answer = await client.step(env_id, {"type": "type", "text": "x"})

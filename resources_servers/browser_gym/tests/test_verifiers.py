@@ -1,7 +1,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
@@ -19,7 +19,6 @@ from resources_servers.browser_gym.tests.fake_gym import (
     dropping_address,
     hang,
     refusing_address,
-    running_fake_gym,
 )
 from resources_servers.browser_gym.verification import gym_api, gym_client
 from resources_servers.browser_gym.verification.contract import Evidence, Verdict
@@ -37,12 +36,6 @@ PASS = {"title": "saved", "category": "form", "result": "pass", "expected": 1, "
 FAIL = {"title": "tidy", "category": "form", "result": "fail", "expected": 1, "actual": 2}
 VERDICT = {"taskId": "T-1", "prompt": "p", "assertions": [PASS]}
 NOW = {"Retry-After": "0"}
-
-
-@pytest.fixture
-def gym() -> Iterator[FakeGym]:
-    with running_fake_gym() as running:
-        yield running
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from conftest import Client, ClientFactory
-from resources_servers.browser_gym.browser import capture
 from resources_servers.browser_gym.demo_gym.server import running as demo_gym
 
 SECOND_SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
@@ -74,12 +73,9 @@ async def test_verify_ends_the_session(client: Client, site: str) -> None:
     assert (again["mask_sample"], again["failure_kind"]) == (True, "session_lost")
 
 
-async def test_page_that_hangs_is_graded(
-    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capture, "SCREENSHOT_TIMEOUT_S", 1)
-    monkeypatch.setattr(capture, "STORAGE_TIMEOUT_S", 1)
-    client = await new_client(browser_processes=1, action_timeout_s=1, settle_max_ms=500)
+@pytest.mark.usefixtures("short_waits_for_a_page")
+async def test_page_that_hangs_is_graded(new_client: ClientFactory, site: str) -> None:
+    client = await new_client(browser_processes=1, action_timeout_s=1, settle_max_ms=200)
     metadata = task(site, {"title": "saved", "query": "page", "equals": "links"})
     env_id = await seeded(client, metadata)
     await client.step(env_id, {"type": "click", "x": 60, "y": 340})
