@@ -74,9 +74,11 @@
     return control.signal;
   });
 
-  const counted = (_, otherwise) => (requests++, otherwise());
-  replace(window, "fetch", counted);
-  replace(XMLHttpRequest.prototype, "send", counted);
+  replace(window, "fetch", ([target], otherwise) => {
+    if (!/^(data|blob):/i.test(target?.url ?? target)) requests++;
+    return otherwise();
+  });
+  replace(XMLHttpRequest.prototype, "send", (_, otherwise) => (requests++, otherwise()));
 
   replace(NativeDate, "now", wall);
   window.Date = new Proxy(NativeDate, {
