@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -15,13 +16,19 @@ from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.page_clock import PageClock
 from resources_servers.browser_gym.browser.reading import fill_focused
 from resources_servers.browser_gym.browser.tabs import Tabs
-from resources_servers.browser_gym.keys import normalize_chord
+from resources_servers.browser_gym.keys import HIGH_FUNCTION_KEYS, is_on_keyboard, normalize_chord
 
 # A drag library starts after a small move and needs several moves to notice a target
 # (jQuery UI sortable does nothing on one move and works on ten).
 _DRAG_MOVES_PER_LEG = 12
 _DRAG_FIRST_MOVE_PX = 4
 _EXTRA_BUTTONS = {"back": 8, "forward": 16}  # bits of the DOM's MouseEvent.buttons
+# What has keys is typed in short pieces, since Playwright finishes one even after the action's
+# time is up. What has none comes together, as from an input method: an emoji is several characters.
+_PIECES = re.compile(r"[\t\n]|[ -~]{1,20}|[^\t\n -~]{1,20}")
+# A key takes some 5 ms, as long as inserting a piece does: the rest of a long text is inserted.
+_MAX_KEYED = 500
+_KEY_CODE_OF_F1 = 112  # of the DOM's KeyboardEvent.keyCode
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}  # CDP Input.dispatchMouseEvent
 
 
@@ -51,6 +58,7 @@ class Input:
         self._pass_time = pass_time
         self._width, self._height = width, height
         self.cursor: tuple[float, float] | None = None
+        self._cursor_in: Page | None = None  # each tab has a pointer of its own
 
     @property
     def _page(self) -> Page:
@@ -61,10 +69,12 @@ class Input:
         if x is None or y is None:
             if self.cursor is None:
                 raise ActionError("the pointer has not been placed yet: give x and y")
-            return self.cursor
+            if self._cursor_in is self._page:
+                return self.cursor
+            x, y = self.cursor
         self.check_inside(x, y)
         await self._page.mouse.move(x, y)
-        self.cursor = (x, y)
+        self.cursor, self._cursor_in = (x, y), self._page
         return self.cursor
 
     def check_inside(self, x: float, y: float) -> None:
@@ -83,25 +93,32 @@ class Input:
         """Click one to three times, with any button, holding modifiers."""
         x, y = await self._move_to(action.x, action.y)
         async with self._held(action.modifiers):
-            if action.button in _EXTRA_BUTTONS:
+            if action.hold_ms or action.button in _EXTRA_BUTTONS:
                 for count in range(1, action.count + 1):
-                    await self._side_button("mousePressed", action, x, y, count)
-                    await self._pass_time(action.hold_ms)
-                    await self._side_button("mouseReleased", action, x, y, count)
-            elif action.hold_ms:
-                await self._long_press(action)
+                    hold_ms = action.hold_ms if count == action.count else 0
+                    await self._press_for(hold_ms, action, x, y, count)
             else:
                 button = _playwright_button(action.button)
                 await self._page.mouse.click(x, y, button=button, click_count=action.count)
 
-    async def _long_press(self, action: act.Click) -> None:
-        mouse, button = self._page.mouse, _playwright_button(action.button)
-        for count in range(1, action.count + 1):
-            await mouse.down(button=button, click_count=count)
-            try:
-                await self._pass_time(action.hold_ms)
-            finally:
-                await _despite_timeout(mouse.up(button=button, click_count=count))
+    async def _press_for(
+        self, hold_ms: float, action: act.Click, x: float, y: float, count: int
+    ) -> None:
+        """Press, hold and release a button; it is up afterwards in any case."""
+        mouse = self._page.mouse
+        if action.button in _EXTRA_BUTTONS:
+            down = self._side_button("mousePressed", action, x, y, count)
+            up = self._side_button("mouseReleased", action, x, y, count)
+        else:
+            button = _playwright_button(action.button)
+            down = mouse.down(button=button, click_count=count)
+            up = mouse.up(button=button, click_count=count)
+        try:
+            await down
+            if hold_ms:
+                await self._pass_time(hold_ms)
+        finally:
+            await _despite_timeout(up)
 
     async def press_or_release(self, action: act.MouseDown | act.MouseUp) -> None:
         """Press a button and leave it down, or release it."""
@@ -133,7 +150,7 @@ class Input:
                 "button": action.button,
                 "buttons": _EXTRA_BUTTONS[action.button] if event == "mousePressed" else 0,
                 "clickCount": count,
-                "modifiers": sum(_MODIFIER_BITS[name] for name in modifiers),
+                "modifiers": _bits(modifiers),
             },
         )
 
@@ -181,7 +198,7 @@ class Input:
             await self._page.mouse.wheel(action.dx, action.dy)
 
     async def type(self, action: act.Type) -> None:
-        """Type text: key events for what has a key, insertion for the rest.
+        """Type text: key events for what has a key and is not too long, insertion for the rest.
 
         A whole ISO value is not typed into a date or time input, nor #rrggbb into a color input,
         but set.
@@ -193,11 +210,19 @@ class Input:
         if action.clear_first:
             await keyboard.press("ControlOrMeta+A")
             await keyboard.press("Delete")
-        text = action.text.rstrip("\n")
-        if await fill_focused(self._tabs.active, text):
-            await keyboard.type(action.text[len(text) :])
-        else:
-            await keyboard.type(action.text)
+        text = action.text.replace("\r\n", "\n")  # one press of Enter, not two
+        value = text.rstrip("\n")
+        if await fill_focused(self._tabs.active, value):
+            text = text[len(value) :]
+        keyed = 0
+        for piece in _PIECES.findall(text):
+            if key := {"\n": "Enter", "\t": "Tab"}.get(piece):
+                await keyboard.press(key)
+            elif piece.isascii() and keyed < _MAX_KEYED:
+                await keyboard.type(piece)
+                keyed += len(piece)
+            else:
+                await keyboard.insert_text(piece)
         if action.press_enter:
             await keyboard.press("Enter")
 
@@ -205,33 +230,64 @@ class Input:
         """Press chords one after another; nothing is pressed if one of them is unknown."""
         chords = [normalize_chord(chord) for chord in action.chords]
         for chord in chords * action.repeat:
+            if not is_on_keyboard(chord[-1]):
+                await self._page.keyboard.insert_text(chord[-1])
+                continue
             async with self._held(chord):
                 pass
 
     async def hold_key(self, action: act.HoldKey) -> None:
         """Hold keys together for a while."""
-        async with self._held(normalize_chord(action.keys)):
+        keys = normalize_chord(action.keys)
+        if not is_on_keyboard(keys[-1]):
+            raise ActionError(f"{keys[-1]!r} has no key that can be held")
+        async with self._held(keys):
             await self._pass_time(action.duration_ms)
 
     @asynccontextmanager
-    async def _held(self, keys: list[act.Modifier] | list[str]) -> AsyncIterator[None]:
+    async def _held(self, keys: Sequence[str]) -> AsyncIterator[None]:
         """Hold keys down in order for the block and release them in reverse, whatever happens."""
         pressed: list[str] = []
         keyboard = self._page.keyboard
         try:
             for key in keys:
                 pressed.append(key)
-                await keyboard.down(key)
+                if key in HIGH_FUNCTION_KEYS:
+                    await self._function_key("rawKeyDown", key, keys)
+                else:
+                    await keyboard.down(key)
             yield
         finally:
             for key in reversed(pressed):
-                await _despite_timeout(keyboard.up(key))
+                if key in HIGH_FUNCTION_KEYS:
+                    await _despite_timeout(self._function_key("keyUp", key, keys))
+                else:
+                    await _despite_timeout(keyboard.up(key))
+
+    async def _function_key(
+        self, event: Literal["rawKeyDown", "keyUp"], key: str, held: Sequence[str]
+    ) -> None:
+        """Send an event of F13 or higher, which Playwright's keyboard does not know."""
+        await self._tabs.active.cdp.send(
+            "Input.dispatchKeyEvent",
+            {
+                "type": event,
+                "key": key,
+                "code": key,
+                "windowsVirtualKeyCode": _KEY_CODE_OF_F1 - 1 + int(key[1:]),
+                "modifiers": _bits(held),
+            },
+        )
 
 
 def _playwright_button(button: act.MouseButton) -> Literal["left", "middle", "right"]:
     if button == "right":
         return "right"
     return "middle" if button == "middle" else "left"
+
+
+def _bits(keys: Sequence[str]) -> int:
+    return sum(_MODIFIER_BITS.get(key, 0) for key in keys)
 
 
 async def _despite_timeout(release: Awaitable[None]) -> None:

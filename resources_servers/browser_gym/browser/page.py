@@ -381,7 +381,9 @@ def _own_duration_s(action: act.Action) -> float:
         case act.HoldKey():
             return action.duration_ms / 1000
         case act.Click():
-            return action.hold_ms * action.count / 1000
+            return action.hold_ms / 1000
+        case act.Key():
+            return len(action.chords) * action.repeat * 0.02
         case act.Type():
             return len(action.text) * 0.01
     return 0

@@ -63,7 +63,9 @@ def test_unknown_keys_are_named(name: str) -> None:
     [
         (["CTRL", "A"], ["Control", "a"]),
         (["A", "CTRL"], ["Control", "a"]),
-        (["CTRL", "SHIFT", "T"], ["Control", "Shift", "t"]),
+        (["CTRL", "SHIFT", "T"], ["Control", "Shift", "KeyT"]),
+        (["shift", "1"], ["Shift", "Digit1"]),
+        (["ISO_Left_Tab"], ["Shift", "Tab"]),
         (["SHIFT", "A"], ["Shift", "A"]),
         (["alt", "Left"], ["Alt", "ArrowLeft"]),
     ],
