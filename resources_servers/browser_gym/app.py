@@ -48,6 +48,7 @@ from resources_servers.browser_gym.sessions import (
     Sessions,
     SessionSettings,
 )
+from resources_servers.browser_gym.strict_json import StrictJson
 from resources_servers.browser_gym.task_row import ClockMode, VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verification.contract import Evidence
@@ -151,6 +152,7 @@ class BrowserGymServer(SimpleResourcesServer):
         app.post("/close", response_model=CloseResponse)(self.close)
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
+        app.add_middleware(StrictJson)
         app.add_exception_handler(BrowserError, _on_environment_error)
         app.add_exception_handler(SessionError, _on_environment_error)
         for error in (InvalidTask, UrlNotAllowed):
