@@ -47,7 +47,9 @@ def build_server(**config: Any) -> FastAPI:
     from resources_servers.browser_gym.app import BrowserGymConfig, BrowserGymServer
 
     base = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py", "name": "browser_gym"}
-    settings = BrowserGymConfig.model_validate({**base, "domain": "agent", **config})
+    # All test sites are on loopback; the tests of what a page may reach set this to False.
+    base |= {"domain": "agent", "allow_private_addresses": True}
+    settings = BrowserGymConfig.model_validate(base | config)
     server = BrowserGymServer(config=settings, server_client=MagicMock(spec=ServerClient))
     return server.setup_webserver()
 

@@ -81,6 +81,8 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     clock: ClockMode = "real"
     locale: str = "en-US"
     timezone: str = "UTC"
+    allow_private_addresses: bool = False
+    ignore_tls_errors: bool = False
     verify_timeout_s: float = Field(default=300, gt=0)
     demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
     # The browser a rollout is graded on is gone when the rollout is over.
@@ -194,6 +196,8 @@ class BrowserGymServer(SimpleResourcesServer):
                 clock=config.clock,
                 locale=config.locale,
                 timezone=config.timezone,
+                allow_private_addresses=config.allow_private_addresses,
+                ignore_tls_errors=config.ignore_tls_errors,
             ),
         )
         async with AsyncExitStack() as stack:
@@ -220,7 +224,11 @@ class BrowserGymServer(SimpleResourcesServer):
         if task.viewport:
             width, height = task.viewport.width, task.viewport.height
         session, observation = await self._sessions.seed(
-            start_url, body.viewport_width or width, body.viewport_height or height, task.browser
+            start_url,
+            body.viewport_width or width,
+            body.viewport_height or height,
+            task.browser,
+            task.gym_url,
         )
         request.session[SESSION_ID_KEY] = session.session_id
         return SeedResponse(

@@ -43,8 +43,8 @@ from resources_servers.browser_gym.browser.final_state import (
 from resources_servers.browser_gym.browser.input import ActionError
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
 from resources_servers.browser_gym.browser.policy import (
+    Reach,
     UrlNotAllowed,
-    block_verifier,
     normalize_url,
     origin_of,
 )
@@ -96,6 +96,8 @@ class SessionSettings:
     clock: ClockMode = "real"
     locale: str = "en-US"
     timezone: str = "UTC"
+    allow_private_addresses: bool = False
+    ignore_tls_errors: bool = False
 
 
 @dataclass(eq=False)
@@ -105,6 +107,7 @@ class Session:
     session_id: str
     lease: BrowserLease
     tabs: Tabs
+    reach: Reach
     driver: PageDriver
     width: int
     height: int
@@ -162,7 +165,12 @@ class Sessions:
             await asyncio.to_thread(shutil.rmtree, self._downloads, ignore_errors=True)
 
     async def seed(
-        self, start_url: str, width: int, height: int, start: BrowserStart | None = None
+        self,
+        start_url: str,
+        width: int,
+        height: int,
+        start: BrowserStart | None = None,
+        gym_url: str | None = None,
     ) -> tuple[Session, Observation]:
         """Open a session on `start_url`.
 
@@ -171,6 +179,7 @@ class Sessions:
             width: viewport width in CSS px.
             height: viewport height in CSS px.
             start: what the browser holds and tells pages, where not the server's defaults.
+            gym_url: http(s) address that pages may reach beside the start page's origin.
 
         Raises:
             UrlNotAllowed: not an http(s) address.
@@ -179,7 +188,7 @@ class Sessions:
             StartPageError: the page did not open.
         """
         start_url = normalize_url(start_url)
-        work = self._task(self._seed(start_url, width, height, start or BrowserStart()))
+        work = self._task(self._seed(start_url, width, height, start or BrowserStart(), gym_url))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -265,19 +274,33 @@ class Sessions:
         raise SessionError(f"there is no session {session_id!r} on this server", FAILURE_LOST)
 
     async def _seed(
-        self, start_url: str, width: int, height: int, start: BrowserStart
+        self, start_url: str, width: int, height: int, start: BrowserStart, gym_url: str | None
     ) -> tuple[Session, Observation]:
         settings = self._settings
-        defaults = BrowserSpec(width, height, settings.locale, settings.timezone)
+        own = [start_url, *([gym_url] if gym_url else []), *start.allowed_origins]
+        own_origins = [origin_of(url) for url in own]
+        defaults = BrowserSpec(
+            width,
+            height,
+            settings.locale,
+            settings.timezone,
+            ignore_tls_errors=settings.ignore_tls_errors,
+        )
         lease = await self._backend.acquire(start_state.context_spec(start, defaults, start_url))
         session_id = str(uuid.uuid4())
         download_dir = Path(self._downloads or tempfile.gettempdir(), session_id)
         tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
         freezer: Freezer | None = None
+        reach = Reach(
+            lease.context,
+            own_origins=own_origins,
+            allow_private=settings.allow_private_addresses,
+            report=tabs.report,
+        )
         try:
             # Playwright waits for ever when Chromium is frozen.
             async with asyncio.timeout(_FIRST_TAB_TIMEOUT_S):
-                await block_verifier(lease.context)
+                await reach.enforce()
                 clock = await start_state.prepare(start, lease.context, start_url, settings.clock)
                 first = await tabs.open_first()
             await start_state.store(start, first.page)
@@ -285,6 +308,7 @@ class Sessions:
                 lease.context,
                 tabs,
                 clock,
+                reach,
                 width=width,
                 height=height,
                 image_format=settings.image_format,
@@ -295,11 +319,14 @@ class Sessions:
             )
             if clock.stands_still and lease.renderers:
                 freezer = Freezer(lease.context, lease.renderers)
-            session = Session(session_id, lease, tabs, driver, width, height, download_dir, freezer)
+            session = Session(
+                session_id, lease, tabs, reach, driver, width, height, download_dir, freezer
+            )
             try:
                 observation = await driver.open(start_url)
             except (ActionError, UrlNotAllowed) as error:
-                raise StartPageError(f"the start page did not open: {error}") from error
+                hint = "; see ignore_tls_errors" if "certificate" in str(error) else ""
+                raise StartPageError(f"the start page did not open: {error}{hint}") from error
             session.start_origin = origin_of(tabs.active.page.url)
             session.initial = await read_storage(lease.context)
             if freezer:
@@ -308,6 +335,7 @@ class Sessions:
             if freezer:
                 freezer.stop()
             await tabs.stop()
+            await reach.stop()
             await lease.release()
             if isinstance(error, (Error, TimeoutError)):
                 reason = str(error) or "it did not answer in time"
@@ -377,6 +405,7 @@ class Sessions:
             session.freezer.stop()
         try:
             await session.tabs.stop()
+            await session.reach.stop()
         finally:
             await session.lease.release()
             await asyncio.to_thread(shutil.rmtree, session.download_dir, ignore_errors=True)

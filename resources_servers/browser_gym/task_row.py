@@ -238,6 +238,9 @@ class BrowserStart(_Strict):
         time: When it is for pages as the session starts, in ISO form, UTC unless it says; time
             goes on from there.
         random_seed: Chooses the numbers of `Math.random`.
+        allowed_origins: What pages may reach at private addresses, beside the start page's origin.
+        ignore_tls_errors: Whether pages open although their server's certificate is not valid; the
+            server's default if it is not given.
     """
 
     local_storage: dict[Origin, Items] = {}
@@ -254,6 +257,8 @@ class BrowserStart(_Strict):
     clock: ClockMode | None = None
     time: Time | None = None
     random_seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] | None = None
+    allowed_origins: list[Origin] = []
+    ignore_tls_errors: Annotated[bool, Field(strict=True)] | None = None
 
 
 class VerifierMetadata(_Row):

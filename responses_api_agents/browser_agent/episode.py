@@ -235,7 +235,7 @@ def _event_text(event: dict[str, Any]) -> str | None:
         case "download_failed":
             return f"A download failed: {event['filename']}: {event['reason']}"
         case "blocked":
-            return f"This page is out of bounds and was left: {event['url']}"
+            return f"Blocked: {event['url']}: {event['reason']}"
         case "crash":
             return "The page crashed and was loaded again."
     return None

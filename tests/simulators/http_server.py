@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,14 +39,15 @@ class _AnnouncingServer(uvicorn.Server):
 
 
 @contextmanager
-def serve(app: Any) -> Iterator[str]:
+def serve(app: Any, *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve an ASGI app over real HTTP.
 
     Args:
         app: The ASGI app. Its lifespan runs: start-up before the block, shutdown after it.
+        tls: What to serve it with over HTTPS.
 
     Yields:
-        The base URL, `http://127.0.0.1:<port>`.
+        The base URL, `http://127.0.0.1:<port>`, or `https://…`.
 
     Raises:
         RuntimeError: The app did not start within `STARTUP_TIMEOUT_S` seconds.
@@ -57,6 +59,7 @@ def serve(app: Any) -> Iterator[str]:
         # Faults that cut a connection on purpose are errors to uvicorn; they are not to us.
         log_level="critical",
         timeout_graceful_shutdown=1,
+        ssl_context_factory=(lambda *_: tls) if tls else None,
     )
     server = _AnnouncingServer(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
@@ -64,7 +67,7 @@ def serve(app: Any) -> Iterator[str]:
     try:
         if not server.ready.wait(STARTUP_TIMEOUT_S):
             raise RuntimeError(f"{app!r} did not start within {STARTUP_TIMEOUT_S} s")
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.stop()
         thread.join(timeout=STARTUP_TIMEOUT_S)

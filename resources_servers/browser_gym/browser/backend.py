@@ -63,6 +63,7 @@ class BrowserSpec:
         reduced_motion: whether pages are told that the user wants less motion.
         geolocation: (latitude, longitude) in degrees.
         permissions: what every page may do without asking, in Playwright's words.
+        ignore_tls_errors: whether pages open although their server's certificate is not valid.
         http_credentials: (origin, user name, password) of the one origin that may ask for them.
     """
 
@@ -74,6 +75,7 @@ class BrowserSpec:
     reduced_motion: bool = False
     geolocation: tuple[float, float] | None = None
     permissions: tuple[str, ...] = ()
+    ignore_tls_errors: bool = False
     http_credentials: tuple[str, str, str] | None = field(default=None, repr=False)
 
     def context_options(self) -> dict[str, Any]:
@@ -90,6 +92,8 @@ class BrowserSpec:
             # reload; pages fall back to the network without one.
             "service_workers": "block",
         }
+        if self.ignore_tls_errors:
+            options["ignore_https_errors"] = True
         if self.geolocation:
             latitude, longitude = self.geolocation
             options["geolocation"] = {"latitude": latitude, "longitude": longitude}

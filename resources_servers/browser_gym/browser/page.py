@@ -25,9 +25,10 @@ from resources_servers.browser_gym.browser.page_clock import (
     PageClock,
 )
 from resources_servers.browser_gym.browser.policy import (
+    Reach,
     UrlNotAllowed,
+    certificate_problem,
     normalize_url,
-    shows_verifier,
 )
 from resources_servers.browser_gym.browser.reading import Reader
 from resources_servers.browser_gym.browser.settle import Settler
@@ -88,6 +89,7 @@ class PageDriver:
         context: BrowserContext,
         tabs: Tabs,
         clock: PageClock,
+        reach: Reach,
         *,
         width: int,
         height: int,
@@ -103,6 +105,7 @@ class PageDriver:
             context: the session's browser context.
             tabs: its tabs, with the first one open.
             clock: how time passes for their pages.
+            reach: what its pages may reach.
             width: viewport width in CSS px.
             height: viewport height in CSS px.
             image_format: of screenshots.
@@ -112,6 +115,7 @@ class PageDriver:
             navigation_timeout_s: longest wait for the answer to a navigation.
         """
         self._tabs = tabs
+        self._reach = reach
         self._width, self._height = width, height
         self._zoom: act.Region | None = None
         self._format: ImageFormat = image_format
@@ -121,7 +125,7 @@ class PageDriver:
         self._clock = clock
         self._settler = Settler(context, clock, max_ms=settle_max_ms)
         self._input = Input(tabs, clock, self._settler.pass_time, width=width, height=height)
-        self._reader = Reader(tabs)
+        self._reader = Reader(tabs, reach)
 
     async def run(self, batch: list[act.Action]) -> tuple[list[ActionResult], Observation]:
         """Run a batch in order up to its first failure, then observe once."""
@@ -156,8 +160,10 @@ class PageDriver:
             self._capture(tab, zoom), self._tabs.describe(), self._clock.pause()
         )
         self._settler.rest()
-        if shows_verifier(tab.page):
-            self._tabs.report("blocked", url=tab.page.url)
+        if await self._reach.forbids(tab.page):
+            self._tabs.report(
+                "blocked", url=tab.page.url, reason="it is out of bounds and was left"
+            )
             image = await self._leave(tab)
             tabs = await self._tabs.describe()
         elif zoom:
@@ -190,6 +196,7 @@ class PageDriver:
             ActionError: the address is not allowed or did not answer.
         """
         status = await self._navigate(url)
+        self._reach.opened()
         if status and status >= 400:
             raise ActionError(f"{url} answered HTTP {status}")
         observation = await self.observe()
@@ -341,6 +348,7 @@ class PageDriver:
     async def _navigate(self, url: str) -> int | None:
         """Go to an address and return the HTTP status, if there is one."""
         url = normalize_url(url)
+        self._reach.refusal = None
         try:
             response = await self._page.goto(
                 url, wait_until="commit", timeout=self._navigation_timeout_s * 1000
@@ -349,6 +357,7 @@ class PageDriver:
             reason = _first_line(error)
             if "Download is starting" in reason:
                 return None  # reported as a download; the page stays where it is
+            reason = self._reach.refusal or certificate_problem(reason) or reason
             raise ActionError(f"{url} could not be opened: {reason}") from error
         return response.status if response else None
 

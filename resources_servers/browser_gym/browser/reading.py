@@ -9,7 +9,7 @@ from typing import Any
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.capture import valid_unicode
 from resources_servers.browser_gym.browser.errors import ActionError
-from resources_servers.browser_gym.browser.policy import shows_verifier
+from resources_servers.browser_gym.browser.policy import Reach
 from resources_servers.browser_gym.browser.tabs import Tab, Tabs
 
 MAX_TEXT_CHARS = 20_000
@@ -33,9 +33,10 @@ class Reader:
     name is given twice in a session, so that an old one is never taken for another element.
     """
 
-    def __init__(self, tabs: Tabs) -> None:
-        """Read the active one of `tabs`."""
+    def __init__(self, tabs: Tabs, reach: Reach) -> None:
+        """Read the active one of `tabs`, if `reach` lets it be seen."""
         self._tabs = tabs
+        self._reach = reach
         self._next_ref = 1
 
     async def page_text(self) -> str:
@@ -81,17 +82,17 @@ class Reader:
 
     async def _read(self, command: str, **options: Any) -> str:
         tab = self._tabs.active
-        self._refuse_verifier(tab)
+        await self._refuse_forbidden(tab)
         answer = await _call(tab, command, options)
-        self._refuse_verifier(tab)  # it may have come while we read
+        await self._refuse_forbidden(tab)  # it may have come while we read
         self._next_ref = answer.get("nextRef", self._next_ref)
         if error := answer.get("error"):
             raise ActionError(valid_unicode(error))
         return valid_unicode(answer["text"])
 
-    def _refuse_verifier(self, tab: Tab) -> None:
+    async def _refuse_forbidden(self, tab: Tab) -> None:
         """Keep what a screenshot must not show from being read either."""
-        if shows_verifier(tab.page):
+        if await self._reach.forbids(tab.page):
             raise ActionError("this page cannot be read")
 
 

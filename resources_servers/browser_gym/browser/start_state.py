@@ -62,6 +62,11 @@ def context_spec(start: BrowserStart, defaults: BrowserSpec, start_url: str) -> 
         reduced_motion=start.reduced_motion,
         geolocation=place and (place.latitude, place.longitude),
         permissions=tuple(start.permissions),
+        ignore_tls_errors=(
+            defaults.ignore_tls_errors
+            if start.ignore_tls_errors is None
+            else start.ignore_tls_errors
+        ),
         http_credentials=credentials
         and (origin_of(start_url), credentials.username, credentials.password),
     )
