@@ -1,12 +1,17 @@
 """The mouse, on a page of widgets that work with trusted events only as a person would cause."""
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from conftest import Client, ClientFactory
+from resources_servers.browser_gym.actions import parse_action
+from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.input import Input
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 PAD = {"x": 100, "y": 50}
@@ -193,16 +198,6 @@ async def test_button_is_up_after_a_drag_that_took_too_long(
     assert (last["buttons"], last["held"]) == (0, "")
 
 
-async def test_button_is_up_after_a_long_press_that_was_given_up(client: Client, site: str) -> None:
-    page = await open_page(client, site)
-    body = {"env_id": page.env_id, "action": click(300, 50, hold_ms=500)}
-    step = asyncio.ensure_future(client.post("/step", body))
-    await asyncio.sleep(0)
-    step.cancel()
-    await page.do({"type": "move", **PAD})
-    assert (await page.log("mousemove"))[-1]["buttons"] == 0
-
-
 async def test_pointer_is_in_the_same_place_in_a_new_tab(client: Client, site: str) -> None:
     page = await open_page(client, site)
     await page.do({"type": "move", "x": 300, "y": 50})
@@ -231,3 +226,18 @@ async def test_scroll_reaches_the_container_under_the_pointer_then_its_parent(pa
 async def test_horizontal_scroll(page: Page, how: dict[str, Any]) -> None:
     await page.do({"type": "scroll", "x": 800, "y": 360, **how})
     assert (await page.state())["strip"] == 80
+
+
+@given(st.floats() | st.integers(), st.floats() | st.integers())
+def test_any_point_is_inside_or_refused(x: float, y: float) -> None:
+    width, height = 1280, 720
+    driver = Input(None, None, None, width=width, height=height)  # type: ignore[arg-type]
+    try:
+        move = parse_action({"type": "move", "x": x, "y": y})
+        assert move.type == "move"
+        driver.check_inside(move.x, move.y)
+    except (ValidationError, ActionError):
+        inside = False
+    else:
+        inside = True
+    assert inside is (0 <= x < width and 0 <= y < height)
