@@ -210,7 +210,7 @@ class Input:
         if action.clear_first:
             await keyboard.press("ControlOrMeta+A")
             await keyboard.press("Delete")
-        text = action.text.replace("\r\n", "\n")  # one press of Enter, not two
+        text = action.text.replace("\r\n", "\n").replace("\r", "\n")  # one press of Enter each
         value = text.rstrip("\n")
         if await fill_focused(self._tabs.active, value):
             text = text[len(value) :]

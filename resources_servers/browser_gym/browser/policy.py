@@ -141,8 +141,10 @@ class Reach:
     def _on_request(self, request: Request) -> None:
         if not request.is_navigation_request() or request.url in self._lookups:
             return
-        if self._opening and not request.frame.parent_frame:
-            self._own.add(origin_of(request.url))
+        if self._opening:
+            with contextlib.suppress(Error):  # the first request of a popup has no frame yet
+                if not request.frame.parent_frame:
+                    self._own.add(origin_of(request.url))
         host = urlsplit(request.url).hostname
         if host and origin_of(request.url) not in self._own and not is_address(host):
             lookup = asyncio.ensure_future(self._look_up(request, host))

@@ -82,7 +82,7 @@ async def test_every_text_arrives_in_every_field(page: Page) -> None:
 
 
 async def test_lines(page: Page) -> None:
-    assert (await page.type("area", "one\r\ntwo\n\nthree"))["area"] == "one\ntwo\n\nthree"
+    assert (await page.type("area", "one\r\ntwo\n\rthree"))["area"] == "one\ntwo\n\nthree"
     assert (await page.type("editor", "one\ntwo"))["model"] == "one\ntwo"
     state = await page.type("line", "sent\n")
     assert (state["line"], state["submitted"]) == ("sent", 1)
