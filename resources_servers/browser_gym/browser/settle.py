@@ -71,8 +71,8 @@ TIMER_SCRIPT = """
 """
 
 # Resolves when the document's scripts have run (deferred and module ones come after parsing), the
-# DOM has not changed for `quiet` ms, no short finite animation runs, no short timer is due and two
-# frames were drawn, or after `cap` ms.
+# DOM has not changed and nothing has scrolled for `quiet` ms, no short finite animation runs, no
+# short timer is due and two frames were drawn, or after `cap` ms.
 _QUIET_SCRIPT = """
 ({quiet, cap}) => new Promise(resolve => {
   const timers = window[Symbol.for("browser-gym.timers")] || (() => 0);
@@ -87,10 +87,13 @@ _QUIET_SCRIPT = """
   observer.observe(document, {
     subtree: true, childList: true, attributes: true, characterData: true,
   });
+  const scrolled = () => { last = time(); };
+  document.addEventListener("scroll", scrolled, { capture: true, passive: true });
   const finish = quietNow => {
     if (done) return;
     done = true;
     observer.disconnect();
+    document.removeEventListener("scroll", scrolled, { capture: true });
     resolve([quietNow, timers()]);
   };
   const animating = () => document.getAnimations().some(animation => {
@@ -122,8 +125,8 @@ class Settler:
     """Follows a context's requests, and waits until what an action started has ended.
 
     Waits for: fetches started since `mark` in any tab, navigations, timers of at most 600 ms, DOM
-    changes, short CSS animations and two drawn frames. Not held up by web sockets, server-sent
-    events, polling, clocks or endless animation.
+    changes, scrolling, short CSS animations and two drawn frames. Not held up by web sockets,
+    server-sent events, polling, clocks or endless animation.
     """
 
     def __init__(self, context: BrowserContext, clock: PageClock, *, max_ms: int) -> None:

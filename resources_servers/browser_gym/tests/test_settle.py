@@ -1,5 +1,7 @@
 """When a page counts as quiet: what a step waits for, and what does not hold it."""
 
+import json
+
 import pytest
 
 from conftest import Client
@@ -52,3 +54,11 @@ async def test_timers_of_a_popup_are_waited_for(client: Client, env_id: str, sit
     assert answer["title"] == "Timers true1"
     answer = await client.step(env_id, {"type": "click", "x": 60, "y": 40})
     assert answer["title"] == "Later"
+
+
+async def test_smooth_scrolling_is_waited_for(client: Client, site: str) -> None:
+    env_id = (await client.seed(f"{site}/moving.html"))["env_id"]
+    answer = await client.step(env_id, {"type": "click", "x": 430, "y": 30})
+    assert answer["settled"]
+    storage = json.loads((await client.storage(env_id))["local_storage_dump"])
+    assert storage.get("scrolled") == "to its end"
