@@ -154,8 +154,13 @@ class Input:
             },
         )
 
-    async def drag(self, action: act.Drag) -> None:
-        """Drag along a path with moves in between; the button is up afterwards in any case."""
+    async def drag(self, action: act.Drag, settle: Callable[[], Awaitable[object]]) -> None:
+        """Drag along a path with moves in between; the button is up afterwards in any case.
+
+        Args:
+            action: where to.
+            settle: waits until the page is quiet; called once, before the button is released.
+        """
         for point in action.path:
             self.check_inside(point.x, point.y)
         if action.button in _EXTRA_BUTTONS:
@@ -169,10 +174,12 @@ class Input:
                 await mouse.down(button=button)
                 for previous, point in zip(action.path, action.path[1:], strict=False):
                     await self._drag_leg(previous, point)
-                # Libraries that watch for a target react to the second event over it.
                 end = action.path[-1]
-                await mouse.move(end.x, end.y)
                 self.cursor = (end.x, end.y)
+                # Lists that make room with an animation look away until it ends, and libraries
+                # that watch for a target react to the second event over it.
+                await settle()
+                await mouse.move(end.x, end.y)
             finally:
                 # Also when the drag timed out: a button left down spoils every later action.
                 await _despite_timeout(mouse.up(button=button))

@@ -280,7 +280,7 @@ class PageDriver:
             case act.MouseDown() | act.MouseUp():
                 await self._input.press_or_release(action)
             case act.Drag():
-                await self._input.drag(action)
+                await self._input.drag(action, lambda: self._settle(BETWEEN_ACTIONS_MS))
             case act.Scroll():
                 await self._input.scroll(action)
             case act.Type():

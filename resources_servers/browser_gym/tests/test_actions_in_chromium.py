@@ -119,6 +119,15 @@ async def test_drag_moves_in_between_and_releases(page: Page) -> None:
     assert len(log) - down - 2 >= 10
 
 
+async def test_drag_waits_for_the_page_to_make_room(client: Client, site: str) -> None:
+    env_id = (await client.seed(f"{site}/moving.html"))["env_id"]
+    for end, order in ((180, "BCDEA"), (20, "ABCDE")):
+        path = [{"x": 100, "y": 200 - end}, {"x": 100, "y": end}]
+        await client.step(env_id, {"type": "drag", "path": path})
+        storage = json.loads((await client.storage(env_id))["local_storage_dump"])
+        assert storage["order"] == order
+
+
 @pytest.mark.parametrize(
     ("x", "dx", "dy", "expected"),
     [
