@@ -72,10 +72,13 @@
   });
   const shownPoint = (x, y) => `(${Math.round(x * 10) / 10}, ${Math.round(y * 10) / 10})`;
 
-  // What cuts an element off, innermost first: `{box, scrolls}`.
+  // What cuts an element off, innermost first: `{box, scrolls}`. Of what lies round the top layer
+  // (the list of an open select, a popover, a modal dialog, full screen), only the frame does.
   const clipsOf = element => {
     const clips = [];
-    for (let at = element, fixed = false; at; at = parentOf(at)) {
+    for (let at = element, inner = null, fixed = false; at; inner = at, at = parentOf(at)) {
+      if (inner && inner.localName !== "button" && at.matches("select:open"))
+        at = at.ownerDocument.documentElement;
       const style = getComputedStyle(at);
       const root = at === at.ownerDocument.documentElement || at === at.ownerDocument.body;
       if (at !== element && innerDocument(at)) {
@@ -85,6 +88,7 @@
           && style.overflow !== "visible") {
         clips.push({ box: rectOf(at), scrolls: /auto|scroll/.test(style.overflow) });
       }
+      if (at.matches(":popover-open, :modal, :fullscreen")) at = at.ownerDocument.documentElement;
       fixed ||= style.position === "fixed";
     }
     return clips;

@@ -226,6 +226,27 @@ async def test_elements_on_the_screen_are_listed(forms: Forms) -> None:
     assert not {"Covered", "far below"} & set(names)
 
 
+async def test_the_top_layer_is_not_cut_off_by_what_it_lies_in(client: Client, site: str) -> None:
+    page = Forms(client, (await client.seed(f"{site}/moving.html"))["env_id"])
+    opened = {"type": "click", "x": 430, "y": 110}, {"type": "list_elements"}
+    listed = (await page.do(*opened))["results"][1]["text"]
+    assert [name for name in ("small", "large", "huge") if f'option "{name}"' in listed] == [
+        "small",
+        "large",
+        "huge",
+    ]
+    assert "cut button" not in listed
+    await page.do({"type": "key", "chords": [["Escape"]]})
+    for x, name in ((420, "of the popover"), (515, "of the dialog")):
+        opened = {"type": "click", "x": x, "y": 211}, {"type": "list_elements"}
+        assert f'button "{name}"' in (await page.do(*opened))["results"][1]["text"]
+        found = (await page.do({"type": "find", "query": name.replace("of", "in", 1)}))["results"]
+        assert re.search(r" at \(\d", found[0]["text"])
+        await page.do({"type": "key", "chords": [["Escape"]]})
+    cut = (await page.do({"type": "find", "query": "cut button"}))["results"][0]["text"]
+    assert "hidden by what it lies in" in cut
+
+
 async def test_elements_keep_their_refs_and_refs_are_not_given_twice(
     forms: Forms, site: str
 ) -> None:
