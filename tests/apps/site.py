@@ -1,7 +1,8 @@
 """Serves the unpacked apps and the host pages of this folder on one loopback origin."""
 
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.responses import FileResponse
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tests.apps.packages import HERE, load_packages
@@ -15,7 +16,15 @@ def create_apps_site() -> Starlette:
 
     The packages must be unpacked, see `packages.fetch`.
     """
-    routes = [Mount("/hosts", StaticFiles(directory=HERE / "hosts"))]
+    hosts = HERE / "hosts"
+    routes: list[BaseRoute] = [
+        Mount("/hosts", StaticFiles(directory=hosts)),
+        # JupyterLab's settings: keep files in localStorage.
+        Route(
+            "/jupyterlite-core/jupyter-lite.json",
+            lambda _: FileResponse(hosts / "jupyter-lite.json"),
+        ),
+    ]
     # The one at the root comes last: a mount takes all that is below it.
     for package in sorted(load_packages(), key=lambda package: package.name == _AT_ROOT):
         path = "/" if package.name == _AT_ROOT else f"/{package.name}"

@@ -1,6 +1,7 @@
 """Published apps that nobody here wrote, driven over HTTP and graded by assertions."""
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from conftest import Client, eventually
 from resources_servers.browser_gym.task_row import TaskRow
+from resources_servers.browser_gym.verification.assertions import evaluate
 from tests.apps.packages import DOWNLOAD_TIMEOUT_S, DownloadFailed, fetch, load_packages
 from tests.apps.runner import ROW_ORIGIN, AppTask, grade, load_tasks, play, seed, solve
 from tests.apps.site import create_apps_site
@@ -63,6 +65,9 @@ async def test_app(client: Client, apps: str, task_id: str) -> None:
 
     async def right() -> None:
         env_id = await seed(client, task)
+        untouched = json.loads((await client.storage(env_id))["initial_local_storage"])
+        verdicts = evaluate(task.assertions, untouched, untouched, "")
+        assert "fail" in [verdict["result"] for verdict in verdicts]
         answers = await play(client, env_id, task.right)
         assert [answer["settled"] for answer in answers] == [True] * len(answers)
         if text := SHOWN_AFTER_RELOAD.get(task_id):
