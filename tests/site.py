@@ -22,6 +22,11 @@ async def _slow_page(request: Request) -> Response:
     return HTMLResponse("<title>Slow</title><script>localStorage.slow = 'came'</script>slow")
 
 
+async def _slow_script(request: Request) -> Response:
+    await asyncio.sleep(request.path_params["ms"] / 1000)
+    return Response("0", media_type="text/javascript")
+
+
 async def _download(request: Request) -> Response:
     name = request.path_params["name"]
     return Response(
@@ -45,6 +50,7 @@ def create_site() -> Starlette:
         routes=[
             Route("/slow/{ms:int}", slow, methods=["GET", "POST"]),
             Route("/slow-page/{ms:int}", _slow_page),
+            Route("/slow-script/{ms:int}", _slow_script),
             Route("/download/{name}", _download),
             Route("/never", _never),
             Route("/redirect", lambda _: RedirectResponse("/second.html")),

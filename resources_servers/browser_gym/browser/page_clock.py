@@ -23,7 +23,8 @@ LONGEST_STEP_MS = 3_000
 _SCRIPT = Path(__file__).with_name("step_clock.js").read_text(encoding="utf-8")
 _START_SCRIPT = "window[Symbol.for('browser-gym.clock')]?.start(%f)"
 _RUN_SCRIPT = """
-([time, budget]) => window[Symbol.for("browser-gym.clock")]?.run(time, budget)
+([time, budget, afterFrames]) =>
+  window[Symbol.for("browser-gym.clock")]?.run(time, budget, afterFrames)
 """
 # A page that draws heavily loses frames rather than time.
 _BUDGET_MS = 500
@@ -52,12 +53,16 @@ class PageClock(Protocol):
         """Begin to wait for quiet; page time moves by `at_least_ms` until then."""
         ...
 
-    async def move(self, left_s: float, *, timers_due: bool = False) -> Moved:
+    async def move(
+        self, left_s: float, *, timers_due: bool = False, answered: bool = False
+    ) -> Moved:
         """Let page time go on, but no further than to where a page sends a request.
 
         Args:
             left_s: Seconds that this may take.
             timers_due: Whether the page still waits for a timer that a step waits for.
+            answered: Whether something just came from the network, which may start timers, as a
+                script loader's.
         """
         ...
 
@@ -78,7 +83,9 @@ class RealClock:
     def begin(self, at_least_ms: float) -> None:
         """See `PageClock`; nothing to be done."""
 
-    async def move(self, left_s: float, *, timers_due: bool = False) -> Moved:
+    async def move(
+        self, left_s: float, *, timers_due: bool = False, answered: bool = False
+    ) -> Moved:
         """See `PageClock`; time moves by itself."""
         return Moved.NOT
 
@@ -102,7 +109,8 @@ class StepClock:
         """Make a clock for `context` that starts at `start`, by default now; see `install`."""
         self._context = context
         self._now = (start.timestamp() if start else time.time()) * 1000
-        self._until = self._latest = self._now
+        self._until = self._end = self._latest = self._now
+        self._begun = False
         self._behind = False
         self._told: AsyncExitStack | None = None
         self._told_time = 0.0
@@ -118,16 +126,25 @@ class StepClock:
 
     def begin(self, at_least_ms: float) -> None:
         """See `PageClock`."""
-        self._until = self._now + at_least_ms
-        self._latest = self._now + LONGEST_STEP_MS
+        self._until = self._now
+        self._end = self._now + at_least_ms
+        self._latest = self._now + max(at_least_ms, LONGEST_STEP_MS)
+        self._begun = True
 
-    async def move(self, left_s: float, *, timers_due: bool = False) -> Moved:
+    async def move(
+        self, left_s: float, *, timers_due: bool = False, answered: bool = False
+    ) -> Moved:
         """See `PageClock`."""
-        if timers_due and self._until <= self._now:
-            self._until = min(self._now + BETWEEN_ACTIONS_MS, self._latest)
         if self._until <= self._now and not self._behind:
-            return Moved.NOT
-        requested = await self._run(self._until, left_s)
+            # As long as things happen, little by little, and the rest at once.
+            if self._begun or answered or timers_due:
+                self._until = min(self._now + BETWEEN_ACTIONS_MS, self._latest)
+            else:
+                self._until = self._end
+            if self._until <= self._now:
+                return Moved.NOT
+        first, self._begun = self._begun, False
+        requested = await self._run(self._until, left_s, after_frames=first or answered)
         return Moved.TO_A_REQUEST if requested else Moved.ON
 
     async def draw(self) -> None:
@@ -149,10 +166,12 @@ class StepClock:
         if before:
             await before.aclose()
 
-    async def _run(self, until: float, left_s: float) -> bool:
+    async def _run(self, until: float, left_s: float, *, after_frames: bool = False) -> bool:
         """Move every document to `until`, or to where the first one sent a request; tell if so."""
         frames = [frame for page in self._context.pages for frame in page.frames]
-        reached = await asyncio.gather(*(_run_frame(frame, until, left_s) for frame in frames))
+        reached = await asyncio.gather(
+            *(_run_frame(frame, until, left_s, after_frames) for frame in frames)
+        )
         told = [answer for answer in reached if answer is not None]
         first = min([until, *(at for at, _ in told)])
         # A document that opened in this step started at the time of the last one.
@@ -161,8 +180,11 @@ class StepClock:
         return any(requested for _, requested in told)
 
 
-async def _run_frame(frame: Frame, until: float, left_s: float) -> tuple[float, bool] | None:
+async def _run_frame(
+    frame: Frame, until: float, left_s: float, after_frames: bool
+) -> tuple[float, bool] | None:
+    run = frame.evaluate(_RUN_SCRIPT, [until, _BUDGET_MS, after_frames])
     try:
-        return await asyncio.wait_for(frame.evaluate(_RUN_SCRIPT, [until, _BUDGET_MS]), left_s)
+        return await asyncio.wait_for(run, left_s)
     except (Error, TimeoutError):
         return None  # gone, on its way to another document, or busy

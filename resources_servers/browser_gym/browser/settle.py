@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections import Counter
 
-from playwright.async_api import BrowserContext, Error, Page, Request
+from playwright.async_api import BrowserContext, Error, Frame, Page, Request
 
 from resources_servers.browser_gym.browser.page_clock import Moved, PageClock
+from resources_servers.browser_gym.browser.policy import origin_of
 
 # Requests that stay open by design, or that nobody waits for.
 _BACKGROUND_TYPES = frozenset({"websocket", "eventsource", "media", "ping", "beacon", "manifest"})
@@ -119,6 +120,7 @@ _QUIET_SCRIPT = """
 """
 _QUIET_MS = 50
 _PROBE_CAP_MS = 500
+_MAX_FRAMES = 8
 
 
 class Settler:
@@ -134,6 +136,7 @@ class Settler:
         self._clock = clock
         self._max_s = max_ms / 1000
         self._pending: set[Request] = set()
+        self._answered = False
         self._acting = True
         self._seen_in_step: Counter[str] = Counter()
         self._seen_at_rest: Counter[str] = Counter()
@@ -145,6 +148,7 @@ class Settler:
     def mark(self) -> None:
         """Start a step: only requests started from now on are waited for."""
         self._pending.clear()
+        self._answered = False
         self._seen_in_step.clear()
         self._acting = True
 
@@ -162,15 +166,15 @@ class Settler:
                     return False
             elif not await self._move(left, timers_due):
                 quiet, timers_due = await self._probe(page, left)
-                moving = timers_due and await self._move(left, timers_due)
-                if quiet and not moving and not self._pending:
+                if quiet and not self._pending and not await self._move(left, timers_due):
                     return True
         return page.is_closed()
 
-    async def _move(self, left_s: float, timers_due: bool = False) -> bool:
+    async def _move(self, left_s: float, timers_due: bool) -> bool:
         """Let page time go on, if it does not by itself; tell if it did."""
         self._changed.clear()
-        moved = await self._clock.move(left_s, timers_due=timers_due)
+        answered, self._answered = self._answered, False
+        moved = await self._clock.move(left_s, timers_due=timers_due, answered=answered)
         if moved is Moved.TO_A_REQUEST and not self._changed.is_set():
             await self._network_changed(min(left_s, _REQUEST_SHOWS_S))
         return moved is not Moved.NOT
@@ -190,7 +194,7 @@ class Settler:
             if self._pending and left > 0:
                 await self._network_changed(left)
             else:
-                moving = await self._move(max(left, _REQUEST_SHOWS_S))
+                moving = await self._move(max(left, _REQUEST_SHOWS_S), False)
 
     async def _network_changed(self, left_s: float) -> bool:
         self._changed.clear()
@@ -201,19 +205,16 @@ class Settler:
         return True
 
     async def _probe(self, page: Page, left_s: float) -> tuple[bool, bool]:
-        """Return whether the page is quiet, and whether it waits for a short timer."""
-        try:
-            quiet, timers = await asyncio.wait_for(
-                page.evaluate(_QUIET_SCRIPT, {"quiet": _QUIET_MS, "cap": _PROBE_CAP_MS}), left_s
-            )
-            return quiet, timers > 0
-        except Error:
-            # The document was replaced under the probe: look again at the new one. The pause only
-            # keeps a page that refuses every script from spinning this loop.
-            await asyncio.sleep(0.02)
-            return False, False
-        except TimeoutError:
-            return False, False
+        """Return whether the page is quiet, and whether it waits for a short timer.
+
+        Frames of its own origin are part of the page; others, such as advertisements, are not.
+        """
+        origin = origin_of(page.url)
+        frames = [f for f in page.frames if f.parent_frame and origin_of(f.url) == origin]
+        told = await asyncio.gather(
+            *(_probe_frame(frame, left_s) for frame in [page.main_frame, *frames[:_MAX_FRAMES]])
+        )
+        return all(quiet for quiet, _ in told), any(timers for _, timers in told)
 
     def _on_request(self, request: Request) -> None:
         url = request.url
@@ -229,5 +230,22 @@ class Settler:
         self._pending.add(request)
 
     def _on_end(self, request: Request) -> None:
-        self._pending.discard(request)
+        if request in self._pending:
+            self._pending.discard(request)
+            self._answered = True
         self._changed.set()
+
+
+async def _probe_frame(frame: Frame, left_s: float) -> tuple[bool, bool]:
+    try:
+        quiet, timers = await asyncio.wait_for(
+            frame.evaluate(_QUIET_SCRIPT, {"quiet": _QUIET_MS, "cap": _PROBE_CAP_MS}), left_s
+        )
+        return quiet, timers > 0
+    except Error:
+        # The document was replaced under the probe: look again at the new one. The pause only
+        # keeps a page that refuses every script from spinning this loop.
+        await asyncio.sleep(0.02)
+        return False, False
+    except TimeoutError:
+        return False, False

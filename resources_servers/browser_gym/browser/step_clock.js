@@ -174,8 +174,14 @@
     },
     // Runs what is due up to a Unix time in ms. Stops as soon as the page has sent a request, since
     // no time passes while the answer is waited for; and after `budget` ms, leaving out what is due.
+    // With `afterFrames`, once two were drawn: what an action or an answer set off by itself, such
+    // as a request, comes before what timers do.
     // Returns the time it is then, and whether a request was sent since the last run.
-    async run(time, budget) {
+    async run(time, budget, afterFrames) {
+      for (let frame = 0; afterFrames && frame < 2; frame++)
+        await Promise.race([
+          new Promise(native.requestAnimationFrame), new Promise(done => native.setTimeout(done, 50)),
+        ]);
       const began = native.now(), limit = time - origin;
       const sent = () => requests !== requestsTold;
       let event = null;

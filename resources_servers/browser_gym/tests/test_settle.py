@@ -62,3 +62,12 @@ async def test_smooth_scrolling_is_waited_for(client: Client, site: str) -> None
     assert answer["settled"]
     storage = json.loads((await client.storage(env_id))["local_storage_dump"])
     assert storage.get("scrolled") == "to its end"
+
+
+@pytest.mark.parametrize("clock", ["real", "step"])
+async def test_what_loads_in_a_chain_is_waited_for(client: Client, site: str, clock: str) -> None:
+    """Scripts that load scripts, by timers as a loader does, in a frame of the page's origin."""
+    graded = {"verifier": "local_storage", "assertions": [{"title": "t", "only_changed": []}]}
+    metadata = {**graded, "browser": {"clock": clock}}
+    seeded = await client.seed(f"{site}/chain-frame.html", verifier_metadata=metadata)
+    assert (seeded["title"], seeded["settled"]) == ("loaded 6", True)
