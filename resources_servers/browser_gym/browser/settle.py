@@ -137,6 +137,7 @@ class Settler:
         self._max_s = max_ms / 1000
         self._pending: set[Request] = set()
         self._answered = False
+        self._followed = 0  # how often a request that is waited for has started or ended
         self._acting = True
         self._seen_in_step: Counter[str] = Counter()
         self._seen_at_rest: Counter[str] = Counter()
@@ -165,8 +166,10 @@ class Settler:
                 if not await self._network_changed(left):
                     return False
             elif not await self._move(left, timers_due):
+                before = self._followed
                 quiet, timers_due = await self._probe(page, left)
-                if quiet and not self._pending and not await self._move(left, timers_due):
+                quiet = quiet and self._followed == before
+                if quiet and not await self._move(left, timers_due):
                     return True
         return page.is_closed()
 
@@ -228,10 +231,12 @@ class Settler:
         if polled and not request.is_navigation_request():
             return
         self._pending.add(request)
+        self._followed += 1
 
     def _on_end(self, request: Request) -> None:
         if request in self._pending:
             self._pending.discard(request)
+            self._followed += 1
             self._answered = True
         self._changed.set()
 
