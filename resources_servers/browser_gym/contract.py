@@ -55,8 +55,7 @@ class ObservationBody(BaseModel):
             that a `zoom` event names, as large as fits the viewport; empty when the page drew
             nothing in time (`error` says so).
         media_type: of the screenshot.
-        events: what happened by itself: tab_opened, tab_closed, dialog, download,
-            download_failed, crash, blocked; and zoom, with the `region` the screenshot shows.
+        events: what happened by itself, each with a `type`; the README lists them.
         settled: whether the page was quiet when the screenshot was taken.
         timings_ms: act, settle, capture.
     """

@@ -111,7 +111,7 @@ class Session:
     driver: PageDriver
     width: int
     height: int
-    download_dir: Path
+    folder: Path
     freezer: Freezer | None = None
     start_origin: str = "null"
     initial: Storage = field(default_factory=dict)
@@ -143,12 +143,12 @@ class Sessions:
         self._open: dict[str, Session] = {}
         self._closed: OrderedDict[str, ClosedBy] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._downloads: Path | None = None
+        self._folder: Path | None = None
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start the browser supply and the expiry of idle sessions."""
-        self._downloads = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="browser-gym-"))
+        self._folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="browser-gym-"))
         await self._backend.start()
         self._expiry = asyncio.create_task(self._expire_idle())
 
@@ -161,8 +161,8 @@ class Sessions:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(s, "closed") for s in list(self._open.values())))
         await self._backend.close()
-        if self._downloads:
-            await asyncio.to_thread(shutil.rmtree, self._downloads, ignore_errors=True)
+        if self._folder:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def seed(
         self,
@@ -288,8 +288,13 @@ class Sessions:
         )
         lease = await self._backend.acquire(start_state.context_spec(start, defaults, start_url))
         session_id = str(uuid.uuid4())
-        download_dir = Path(self._downloads or tempfile.gettempdir(), session_id)
-        tabs = Tabs(lease.context, dialog_policy=settings.dialog_policy, download_dir=download_dir)
+        folder = Path(self._folder or tempfile.gettempdir(), session_id)
+        tabs = Tabs(
+            lease.context,
+            dialog_policy=settings.dialog_policy,
+            download_dir=folder / "downloads",
+            files={name: folder / "files" / name for name in start.files},
+        )
         freezer: Freezer | None = None
         reach = Reach(
             lease.context,
@@ -298,6 +303,8 @@ class Sessions:
             report=tabs.report,
         )
         try:
+            if start.files:
+                await asyncio.to_thread(_write_files, folder / "files", start)
             # Playwright waits for ever when Chromium is frozen.
             async with asyncio.timeout(_FIRST_TAB_TIMEOUT_S):
                 await reach.enforce()
@@ -320,7 +327,7 @@ class Sessions:
             if clock.stands_still and lease.renderers:
                 freezer = Freezer(lease.context, lease.renderers)
             session = Session(
-                session_id, lease, tabs, reach, driver, width, height, download_dir, freezer
+                session_id, lease, tabs, reach, driver, width, height, folder, freezer
             )
             try:
                 observation = await driver.open(start_url)
@@ -337,9 +344,13 @@ class Sessions:
             await tabs.stop()
             await reach.stop()
             await lease.release()
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             if isinstance(error, (Error, TimeoutError)):
                 reason = str(error) or "it did not answer in time"
                 raise BrowserLost(f"the browser failed during seed: {reason}") from error
+            if isinstance(error, OSError):
+                reason = f"the task's files could not be written: {error}"
+                raise SessionError(reason, FAILURE_UNAVAILABLE) from error
             raise
         self._open[session_id] = session
         return session, observation
@@ -408,7 +419,7 @@ class Sessions:
             await session.reach.stop()
         finally:
             await session.lease.release()
-            await asyncio.to_thread(shutil.rmtree, session.download_dir, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, session.folder, ignore_errors=True)
 
     async def _expire_idle(self) -> None:
         limit = self._settings.idle_timeout_s
@@ -431,6 +442,13 @@ class Sessions:
         if not task.cancelled() and (error := task.exception()):
             # Awaited by a caller as a rule; read here so that one who left is not warned about.
             logger.debug("a session task failed: %r", error)
+
+
+def _write_files(folder: Path, start: BrowserStart) -> None:
+    """Write a task's files to `folder`, as the browser reads what it uploads from the disk."""
+    folder.mkdir(parents=True)
+    for name, file in start.files.items():
+        (folder / name).write_bytes(file.content)
 
 
 @contextlib.asynccontextmanager

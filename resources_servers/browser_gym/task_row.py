@@ -3,6 +3,7 @@
 Extra fields are allowed and kept: NeMo Gym and later verifiers have their own.
 """
 
+import base64
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
@@ -220,6 +221,43 @@ def _check_time(text: str) -> datetime:
 Time = Annotated[datetime, BeforeValidator(_check_time), BeforeValidator(_check_text)]
 
 
+def _check_file_name(name: str) -> str:
+    if not name.strip() or name in (".", "..") or re.search(r'[/\\"\x00-\x1f]', name):
+        raise ValueError("give a plain file name, such as report.pdf")
+    if len(name.encode()) > 200:
+        raise ValueError("give a name of at most 200 bytes")
+    return name
+
+
+def _check_base64(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError("not base64") from None
+    return text
+
+
+class File(_Strict):
+    """A file's content, in one of two forms."""
+
+    text: Text | None = None
+    base64: Annotated[Text, AfterValidator(_check_base64)] | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if (self.text is None) == (self.base64 is None):
+            raise ValueError("give either 'text' or 'base64'")
+        return self
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the file; text in UTF-8."""
+        return self.text.encode() if self.text is not None else base64.b64decode(self.base64 or "")
+
+
+FileName = Annotated[Text, AfterValidator(_check_file_name)]
+
+
 class BrowserStart(_Strict):
     """How the browser of a task starts; all of it is in place before the start page is opened.
 
@@ -241,6 +279,7 @@ class BrowserStart(_Strict):
         allowed_origins: What pages may reach at private addresses, beside the start page's origin.
         ignore_tls_errors: Whether pages open although their server's certificate is not valid; the
             server's default if it is not given.
+        files: {name: content} that pages which ask for files may be given.
     """
 
     local_storage: dict[Origin, Items] = {}
@@ -259,6 +298,7 @@ class BrowserStart(_Strict):
     random_seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] | None = None
     allowed_origins: list[Origin] = []
     ignore_tls_errors: Annotated[bool, Field(strict=True)] | None = None
+    files: dict[FileName, File] = {}
 
 
 class VerifierMetadata(_Row):

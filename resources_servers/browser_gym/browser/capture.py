@@ -89,6 +89,16 @@ async def take_screenshot(
     return Image(data=result["data"], media_type=f"image/{image_format}")
 
 
+async def is_fullscreen(cdp: CDPSession) -> bool:
+    """Whether a page fills the screen, which is larger than the viewport, and so is its picture.
+
+    Raises:
+        playwright.async_api.Error: the page crashed or closed.
+    """
+    window = await cdp.send("Browser.getWindowForTarget")
+    return window["bounds"].get("windowState") == "fullscreen"
+
+
 async def read_storage(context: BrowserContext) -> Storage:
     """Return the localStorage of every origin the context touched.
 

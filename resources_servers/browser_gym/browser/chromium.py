@@ -84,6 +84,8 @@ _ARGS: tuple[str, ...] = (
     # The same page gives the same pixels on every machine.
     "--force-color-profile=srgb",
     "--font-render-hinting=none",
+    # As large as a viewport may be: a page that goes full screen takes input no further than this.
+    "--screen-info={4096x4096}",
     # Nobody listens.
     "--mute-audio",
 )

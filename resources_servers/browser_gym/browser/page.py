@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from playwright.async_api import BrowserContext, Error, Page
+from playwright.async_api import BrowserContext, Error, Page, Response
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.capture import (
     Image,
     ImageFormat,
+    is_fullscreen,
     shown_text,
     take_screenshot,
 )
@@ -30,6 +33,7 @@ from resources_servers.browser_gym.browser.policy import (
     certificate_problem,
     normalize_url,
 )
+from resources_servers.browser_gym.browser.pulse import PageBusy
 from resources_servers.browser_gym.browser.reading import Reader
 from resources_servers.browser_gym.browser.settle import Settler
 from resources_servers.browser_gym.browser.tabs import Tab, Tabs
@@ -39,6 +43,20 @@ from resources_servers.browser_gym.keys import UnknownKeyError
 _MAX_FOLLOWED = 5
 _CAPTURE_TRIES = 10
 _CAPTURE_PAUSE_S = 0.05
+_NEED_NO_PAGE = (
+    act.Screenshot
+    | act.Zoom
+    | act.Wait
+    | act.NewTab
+    | act.SwitchTab
+    | act.CloseTab
+    | act.ListTabs
+    | act.CursorPosition
+)
+_BUSY = (
+    "the page is busy with a script that lets nothing else run; wait, or navigate, reload or close "
+    "the tab to stop it"
+)
 
 
 @dataclass
@@ -159,18 +177,21 @@ class PageDriver:
         image, tabs, _ = await asyncio.gather(
             self._capture(tab, zoom), self._tabs.describe(), self._clock.pause()
         )
+        await self._tabs.finish_step()
         self._settler.rest()
+        if tab.pulse.busy:
+            self._tabs.report("busy", url=self._tabs.url_of(tab))
         if await self._reach.forbids(tab.page):
             self._tabs.report(
                 "blocked", url=tab.page.url, reason="it is out of bounds and was left"
             )
             image = await self._leave(tab)
             tabs = await self._tabs.describe()
-        elif zoom:
+        elif zoom and image:
             self._tabs.report("zoom", region=zoom.model_dump())
         return Observation(
             image=image,
-            url=shown_text(tab.page.url),
+            url=shown_text(self._tabs.url_of(tab)),
             title=next((t["title"] for t in tabs if t["tab_id"] == tab.tab_id), ""),
             tabs=tabs,
             events=self._tabs.take_events(),
@@ -212,7 +233,12 @@ class PageDriver:
         self._clock.begin(page_time_ms)
         for _ in range(_MAX_FOLLOWED):
             tab = self._tabs.active
-            settled = await self._settler.settle(tab.page)
+            try:
+                settled = await tab.pulse.unless_busy(
+                    lambda page=tab.page: self._settler.settle(page)
+                )
+            except PageBusy:
+                return False
             await self._tabs.arrived()
             if tab.crashed:
                 await self._tabs.replace_crashed()
@@ -221,20 +247,29 @@ class PageDriver:
         return False
 
     async def _capture(self, tab: Tab, zoom: act.Region | None = None) -> Image | None:
-        scale = 1.0
-        if zoom:
-            scale = min(self._width / (zoom.x1 - zoom.x0), self._height / (zoom.y1 - zoom.y0))
+        if not tab.page.url:
+            return None  # a new tab whose first page has not come yet draws nothing
         for _ in range(_CAPTURE_TRIES):
             try:
-                return await take_screenshot(
-                    tab.cdp, self._format, self._quality, region=zoom, scale=scale
-                )
-            except TimeoutError:
+                return await tab.pulse.unless_busy(lambda: self._take_screenshot(tab, zoom))
+            except (TimeoutError, PageBusy):
                 return None
             except Error:
                 # Refused for the moment in which one document gives way to the next.
                 await asyncio.sleep(_CAPTURE_PAUSE_S)
         return None
+
+    async def _take_screenshot(self, tab: Tab, region: act.Region | None) -> Image:
+        scale = 1.0
+        if region:
+            scale = min(
+                self._width / (region.x1 - region.x0), self._height / (region.y1 - region.y0)
+            )
+        elif await is_fullscreen(tab.cdp):
+            region = act.Region(x0=0, y0=0, x1=self._width, y1=self._height)
+        return await take_screenshot(
+            tab.cdp, self._format, self._quality, region=region, scale=scale
+        )
 
     async def _run_one(self, action: act.Action) -> ActionResult:
         limit_s = self._action_timeout_s + _own_duration_s(action)
@@ -242,9 +277,11 @@ class PageDriver:
             limit_s += self._navigation_timeout_s
         try:
             async with asyncio.timeout(limit_s):
-                text = await self._do(action)
+                text = await self._watched(action)
         except TimeoutError:
             error = f"{action.type}: the page did not respond within {limit_s:g} s"
+        except PageBusy:
+            error = f"{action.type}: {_BUSY}"
         except (ActionError, UnknownKeyError, UrlNotAllowed, LookupError) as reason:
             error = f"{action.type}: {reason}"
         except Error as reason:
@@ -256,8 +293,23 @@ class PageDriver:
             return ActionResult(action.type, "ok", text=text)
         return ActionResult(action.type, "error", error=error)
 
+    async def _watched(self, action: act.Action) -> str | None:
+        """Do an action, unless it needs a page that is busy."""
+        tab = self._tabs.active
+        if isinstance(action, _NEED_NO_PAGE):
+            return await self._do(action)
+        if isinstance(action, act.Navigate | act.Reload) and await tab.pulse.still_busy():
+            # The way out: nothing else gets such a page to stop.
+            await self._tabs.replace(tab)
+            if isinstance(action, act.Reload):
+                action = act.Navigate(url=self._tabs.url_of(tab))
+            tab = self._tabs.active
+        return await tab.pulse.unless_busy(lambda: self._do(action))
+
     async def _do(self, action: act.Action) -> str | None:
-        page = self._page
+        if (answer := await self._tabs.uploads.take(action)) is not None:
+            return answer
+        tab = self._tabs.active
         match action:
             case act.Screenshot():
                 return None
@@ -298,7 +350,7 @@ class PageDriver:
             case act.GoForward():
                 await self._history(+1)
             case act.Reload():
-                await page.reload(wait_until="commit", timeout=self._navigation_timeout_s * 1000)
+                await self._go(self._tabs.url_of(tab), lambda _, **how: tab.page.reload(**how))
             case act.NewTab():
                 url = normalize_url(action.url) if action.url else None
                 await self._tabs.open()
@@ -309,8 +361,9 @@ class PageDriver:
                 await self._tabs.activate(self._tabs.find(index=action.index, tab_id=action.tab_id))
                 return await self._tabs_text()
             case act.CloseTab():
-                tab = self._tabs.find(tab_id=action.tab_id) if action.tab_id else self._tabs.active
-                await self._tabs.close(tab)
+                await self._tabs.close(
+                    self._tabs.find(tab_id=action.tab_id) if action.tab_id else tab
+                )
                 return await self._tabs_text()
             case act.ListTabs():
                 return await self._tabs_text()
@@ -349,16 +402,7 @@ class PageDriver:
         """Go to an address and return the HTTP status, if there is one."""
         url = normalize_url(url)
         self._reach.refusal = None
-        try:
-            response = await self._page.goto(
-                url, wait_until="commit", timeout=self._navigation_timeout_s * 1000
-            )
-        except Error as error:
-            reason = _first_line(error)
-            if "Download is starting" in reason:
-                return None  # reported as a download; the page stays where it is
-            reason = self._reach.refusal or certificate_problem(reason) or reason
-            raise ActionError(f"{url} could not be opened: {reason}") from error
+        response = await self._go(url, self._page.goto)
         return response.status if response else None
 
     async def _history(self, offset: int) -> None:
@@ -368,7 +412,29 @@ class PageDriver:
         if not 0 <= index < len(history["entries"]):
             raise ActionError(f"there is no {'earlier' if offset < 0 else 'later'} page")
         go = self._page.go_back if offset < 0 else self._page.go_forward
-        await go(wait_until="commit", timeout=self._navigation_timeout_s * 1000)
+        await self._go(history["entries"][index]["url"], lambda _, **how: go(**how))
+
+    async def _go(self, url: str, go: Callable[..., Awaitable[Response | None]]) -> Response | None:
+        """Wait until the way to another page is answered.
+
+        Raises:
+            ActionError: it failed, or took too long and was given up.
+        """
+        tab = self._tabs.active
+        try:
+            return await go(url, wait_until="commit", timeout=self._navigation_timeout_s * 1000)
+        except PlaywrightTimeoutError as error:
+            with contextlib.suppress(Error):
+                await tab.cdp.send("Page.stopLoading")
+            raise ActionError(
+                f"{url} did not answer within {self._navigation_timeout_s:g} s"
+            ) from error
+        except Error as error:
+            reason = _first_line(error)
+            if "Download is starting" in reason:
+                return None  # reported as a download; the page stays where it is
+            reason = self._reach.refusal or certificate_problem(reason) or reason
+            raise ActionError(f"{url} could not be opened: {reason}") from error
 
     async def _tabs_text(self) -> str:
         await self._tabs.arrived()

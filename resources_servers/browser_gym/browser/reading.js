@@ -413,8 +413,8 @@
 
   const setInput = (element, value) => {
     const type = element.type;
-    if (/^(file|hidden|button|submit|reset|image)$/.test(type))
-      throw `${type} inputs have no value to set` + (type === "file" ? "" : ": click it instead");
+    if (/^(hidden|button|submit|reset|image)$/.test(type))
+      throw `${type} inputs have no value to set: click it instead`;
     if (Array.isArray(value)) throw "give one value, not a list";
     if (type === "checkbox" || type === "radio") {
       if (typeof value !== "boolean") throw "give true or false";
@@ -480,15 +480,24 @@
     return element;
   };
 
-  const setValue = ({ x, y, ref, value }) => {
+  const setValue = ({ x, y, ref, value, files }) => {
     const target = ref ? refs.elements.get(ref)?.deref() : elementAt(x, y);
     if (ref && !(target && isWithin(target, document.documentElement)))
       return { error: `ref ${quoted(ref)} is not on this page (any more): list_elements gives new ones` };
     if (!target) return { error: `there is nothing at ${shownPoint(x, y)}` };
     const element = fieldAt(target);
     const what = `${roleOf(element)} ${quoted(nameOf(element))}`;
+    const isField = /^(input|select|textarea)$/.test(element.localName) || element.isContentEditable;
     try {
       if (element.matches(":disabled")) throw "it is disabled";
+      if (element.localName === "input" && element.type === "file") {
+        refs.upload = element; // only the browser can put files there
+        return { upload: { multiple: element.multiple }, what };
+      }
+      if (!isField && files.length && [value].flat().every(name => files.includes(name))) {
+        const [dropX, dropY] = ref ? centre(rectOf(element)) : [x, y];
+        return { drop: { x: dropX, y: dropY }, what };
+      }
       if (element.readOnly && element.matches(":read-only")) throw "it is read-only";
       if (element.localName === "input") setInput(element, value);
       else if (element.localName === "select") setSelect(element, value);

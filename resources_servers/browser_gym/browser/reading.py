@@ -71,16 +71,54 @@ class Reader:
     async def set_value(self, action: act.SetValue) -> str:
         """Set a field's value and return what it is then; see `actions.SetValue`.
 
-        The page's input and change events do not count as trusted (`isTrusted` is false).
+        The page's input and change events do not count as trusted (`isTrusted` is false), but for
+        those of files: names of files that the session offers are chosen for a file input, and
+        dropped on what is no field.
 
         Raises:
             ActionError: no such ref, no field there, or a value that the field does not take; the
                 text says what it takes.
         """
         target = {"ref": action.ref} if action.ref else {"x": action.x, "y": action.y}
-        return await self._read("setValue", value=action.value, **target)
+        files = list(self._tabs.uploads.files)
+        answer = await self._ask("setValue", value=action.value, files=files, **target)
+        names = action.value if isinstance(action.value, list) else [str(action.value)]
+        if "upload" in answer:
+            return await self._choose(names, **answer["upload"])
+        if "drop" in answer:
+            return await self._drop(names, valid_unicode(answer["what"]), **answer["drop"])
+        return valid_unicode(answer["text"])
+
+    async def _choose(self, names: list[str], *, multiple: bool) -> str:
+        """Put files into the file input that `setValue` found."""
+        paths = self._tabs.uploads.paths(names)
+        if len(paths) > 1 and not multiple:
+            raise ActionError("the file input takes one file: give one name")
+        tab = self._tabs.active
+        found = await tab.cdp.send(
+            "Runtime.evaluate",
+            {"expression": "browserGymRefs.upload", "contextId": await _world(tab)},
+        )
+        await tab.cdp.send(
+            "DOM.setFileInputFiles",
+            {"objectId": found["result"]["objectId"], "files": [str(path) for path in paths]},
+        )
+        return "chosen: " + ", ".join(path.name for path in paths)
+
+    async def _drop(self, names: list[str], what: str, *, x: float, y: float) -> str:
+        """Drag files to a point, as from a folder's window, and drop them there."""
+        paths = self._tabs.uploads.paths(names)
+        copied = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            await self._tabs.active.cdp.send(
+                "Input.dispatchDragEvent", {"type": kind, "x": x, "y": y, "data": copied}
+            )
+        return f"dropped on {what}: " + ", ".join(path.name for path in paths)
 
     async def _read(self, command: str, **options: Any) -> str:
+        return valid_unicode((await self._ask(command, **options))["text"])
+
+    async def _ask(self, command: str, **options: Any) -> dict[str, Any]:
         tab = self._tabs.active
         await self._refuse_forbidden(tab)
         answer = await _call(tab, command, options)
@@ -88,7 +126,7 @@ class Reader:
         self._next_ref = answer.get("nextRef", self._next_ref)
         if error := answer.get("error"):
             raise ActionError(valid_unicode(error))
-        return valid_unicode(answer["text"])
+        return answer
 
     async def _refuse_forbidden(self, tab: Tab) -> None:
         """Keep what a screenshot must not show from being read either."""
@@ -117,17 +155,11 @@ async def _call(tab: Tab, command: str, options: dict[str, Any]) -> dict[str, An
         ActionError: the script failed.
         playwright.async_api.Error: the page crashed, closed or was left meanwhile.
     """
-    tree = await tab.cdp.send("Page.getFrameTree")
-    # The same name gives the same world, with its refs, as long as the document lives.
-    world = await tab.cdp.send(
-        "Page.createIsolatedWorld",
-        {"frameId": tree["frameTree"]["frame"]["id"], "worldName": _WORLD},
-    )
     answer = await tab.cdp.send(
         "Runtime.callFunctionOn",
         {
             "functionDeclaration": _SCRIPT,
-            "executionContextId": world["executionContextId"],
+            "executionContextId": await _world(tab),
             "arguments": [{"value": command}, {"value": options}],
             "returnByValue": True,
         },
@@ -136,3 +168,13 @@ async def _call(tab: Tab, command: str, options: dict[str, Any]) -> dict[str, An
         thrown = details.get("exception", {}).get("description") or details["text"]
         raise ActionError(f"the page could not be read: {thrown.splitlines()[0]}")
     return answer["result"]["value"]
+
+
+async def _world(tab: Tab) -> int:
+    """Return the id of our world in the tab's main frame: one for as long as a document lives."""
+    tree = await tab.cdp.send("Page.getFrameTree")
+    world = await tab.cdp.send(
+        "Page.createIsolatedWorld",
+        {"frameId": tree["frameTree"]["frame"]["id"], "worldName": _WORLD},
+    )
+    return world["executionContextId"]

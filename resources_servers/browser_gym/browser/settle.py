@@ -142,6 +142,7 @@ class Settler:
         self._seen_in_step: Counter[str] = Counter()
         self._seen_at_rest: Counter[str] = Counter()
         self._changed = asyncio.Event()
+        context.on("page", lambda page: page.on("close", self._on_close))
         context.on("request", self._on_request)
         context.on("requestfinished", self._on_end)
         context.on("requestfailed", self._on_end)
@@ -233,6 +234,11 @@ class Settler:
         self._pending.add(request)
         self._followed += 1
 
+    def _on_close(self, page: Page) -> None:
+        # Of what a tab asked for that is closed, no end is told.
+        self._pending = {request for request in self._pending if not _is_of(page, request)}
+        self._changed.set()
+
     def _on_end(self, request: Request) -> None:
         if request in self._pending:
             self._pending.discard(request)
@@ -254,3 +260,10 @@ async def _probe_frame(frame: Frame, left_s: float) -> tuple[bool, bool]:
         return False, False
     except TimeoutError:
         return False, False
+
+
+def _is_of(page: Page, request: Request) -> bool:
+    try:
+        return request.frame.page is page
+    except Error:
+        return False  # of a tab that is only just being opened

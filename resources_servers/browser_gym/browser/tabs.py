@@ -1,4 +1,4 @@
-"""The tabs of one session: popups, dialogs, downloads and crashes, each reported as an event."""
+"""The tabs of one session: popups, dialogs and crashes, each reported as an event."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Error, Page
 
 from resources_servers.browser_gym.browser.capture import shown_text
+from resources_servers.browser_gym.browser.downloads import Downloads
+from resources_servers.browser_gym.browser.loads import Loads
+from resources_servers.browser_gym.browser.pulse import Pulse
 from resources_servers.browser_gym.browser.settle import TIMER_SCRIPT
+from resources_servers.browser_gym.browser.uploads import Uploads
 
 logger = logging.getLogger(__name__)
 
 DialogPolicy = Literal["accept", "dismiss"]
 
-MAX_EVENTS = 200
-MAX_DOWNLOAD_BYTES = 100 * 1024 * 1024
+# Of one type and in one observation; of the rest only the number is told.
+MAX_EVENTS_OF_A_TYPE = 20
+MAX_TABS = 20
 CLOSE_TIMEOUT_S = 2
 TITLE_TIMEOUT_S = 2
 
@@ -44,6 +52,7 @@ class Tab:
     Attributes:
         tab_id: stable name within the session, `tab-1`, `tab-2`, …
         cdp: session for what Playwright has no call for (screenshots, side buttons, history).
+        pulse: tells whether its page is busy.
         opener: the tab that opened it, if any.
         crashed: whether its renderer died; it is replaced before it is used again.
     """
@@ -51,6 +60,7 @@ class Tab:
     tab_id: str
     page: Page
     cdp: CDPSession
+    pulse: Pulse
     opener: Tab | None = None
     crashed: bool = False
 
@@ -59,7 +69,12 @@ class Tabs:
     """Follows a context's pages: a new tab becomes active, closing one returns to its opener."""
 
     def __init__(
-        self, context: BrowserContext, *, dialog_policy: DialogPolicy, download_dir: Path
+        self,
+        context: BrowserContext,
+        *,
+        dialog_policy: DialogPolicy,
+        download_dir: Path,
+        files: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
         """Prepare; call `open_first` before anything else.
 
@@ -68,14 +83,20 @@ class Tabs:
             dialog_policy: how alert, confirm and prompt are answered. `beforeunload` is always
                 accepted: leaving a page is what was asked for.
             download_dir: folder of this session's downloads; made when the first one starts.
+            files: what pages that ask for files may be given, beside downloads.
         """
         self._context = context
         self._dialog_policy = dialog_policy
-        self._download_dir = download_dir
+        self._downloads = Downloads(download_dir, self.report)
+        self._loads = Loads(context, self.report)
+        self.uploads = Uploads(lambda: {**self._downloads.files, **files}, self.report)
         self._tabs: list[Tab] = []
         self._active: Tab | None = None
         self._ids = itertools.count(1)
+        self._opening = 0
         self._events: list[dict[str, Any]] = []
+        self._left_out: Counter[str] = Counter()
+        self._downloading = False  # whether a download began in this step
         self._arrivals: dict[Page, asyncio.Task[Tab | None]] = {}
         self._work: set[asyncio.Task[Any]] = set()
 
@@ -104,21 +125,34 @@ class Tabs:
         for page in self._context.pages:  # a context opened ahead of need has a blank one
             self._on_page(page)
         await self.arrived()
-        self._events.clear()
+        self.take_events()
         return self.active
 
     async def arrived(self) -> None:
         """Wait until every page that has appeared is a usable tab, and there is at least one."""
         await asyncio.gather(*self._arrivals.values())
         if not self._tabs:
-            await self._context.new_page()
-            await asyncio.gather(*self._arrivals.values())
+            await self._open_page()
 
     async def open(self) -> Tab:
-        """Open an empty tab, make it active and return it."""
-        await self._context.new_page()
-        await self.arrived()
+        """Open an empty tab, make it active and return it.
+
+        Raises:
+            LookupError: there are as many tabs as may be.
+        """
+        if len(self._tabs) >= MAX_TABS:
+            raise LookupError(f"there are {MAX_TABS} tabs already: close one first")
+        await self._open_page()
         return self.active
+
+    async def _open_page(self) -> Page:
+        self._opening += 1
+        try:
+            page = await self._context.new_page()
+            await asyncio.gather(*self._arrivals.values())
+        finally:
+            self._opening -= 1
+        return page
 
     def find(self, *, index: int | None = None, tab_id: str | None = None) -> Tab:
         """Return a tab by position or id.
@@ -164,20 +198,25 @@ class Tabs:
     async def replace_crashed(self) -> None:
         """Give each crashed tab a new page at the same address; localStorage outlives the crash."""
         for tab in [tab for tab in self._tabs if tab.crashed]:
-            url, was_active = tab.page.url, tab is self._active
-            page = await self._context.new_page()
-            await self.arrived()
-            fresh = next(t for t in self._tabs if t.page is page)
-            self._events = [e for e in self._events if e.get("tab_id") != fresh.tab_id]
-            self._tabs.remove(fresh)
-            fresh.tab_id, fresh.opener = tab.tab_id, tab.opener
-            self._tabs[self._tabs.index(tab)] = fresh
-            if was_active:
-                self._active = fresh
+            fresh = await self.replace(tab)
             with contextlib.suppress(Error):
-                await page.goto(url, wait_until="commit", timeout=10_000)
-            with contextlib.suppress(Error, TimeoutError):
-                await asyncio.wait_for(tab.page.close(), CLOSE_TIMEOUT_S)
+                await fresh.page.goto(tab.page.url, wait_until="commit", timeout=10_000)
+
+    async def replace(self, tab: Tab) -> Tab:
+        """Give a tab whose page cannot be used any more an empty one, and return it."""
+        was_active = tab is self._active
+        page = await self._open_page()
+        fresh = next(t for t in self._tabs if t.page is page)
+        self._events = [e for e in self._events if e.get("tab_id") != fresh.tab_id]
+        self._tabs.remove(fresh)
+        fresh.tab_id, fresh.opener = tab.tab_id, tab.opener
+        self._tabs[self._tabs.index(tab)] = fresh
+        if was_active:
+            self._active = fresh
+        # First the old page, so that the new one does not share a process that hangs.
+        with contextlib.suppress(Error, TimeoutError):
+            await asyncio.wait_for(tab.page.close(), CLOSE_TIMEOUT_S)
+        return fresh
 
     async def describe(self) -> list[dict[str, Any]]:
         """Return `{tab_id, index, url, title, active}` for each tab."""
@@ -187,16 +226,31 @@ class Tabs:
             {
                 "tab_id": tab.tab_id,
                 "index": index,
-                "url": shown_text(tab.page.url),
+                "url": shown_text(self.url_of(tab)),
                 "title": shown_text(title),
                 "active": tab is self._active,
             }
             for index, (tab, title) in enumerate(zip(tabs, titles, strict=True))
         ]
 
+    def url_of(self, tab: Tab) -> str:
+        """Return the address a tab shows; of a page that did not load, the one that failed."""
+        return self._loads.url_of(tab.page)
+
+    async def finish_step(self) -> None:
+        """Wait a moment for downloads, and tell what is not done yet as a step ends."""
+        await self._downloads.pause()
+        active = self._active and self._loads.under_way(self._active.page)
+        for url in [*([active] if active else []), *self._loads.of_new_tabs]:
+            self.report("loading", url=url)
+
     def take_events(self) -> list[dict[str, Any]]:
-        """Return what happened since the last call: tabs, dialogs, downloads, crashes."""
+        """Return what happened since the last call: tabs, dialogs, loads, files, crashes."""
         events, self._events = self._events, []
+        self._downloading = False
+        if self._left_out:
+            events.append({"type": "left_out", "events": dict(self._left_out)})
+            self._left_out.clear()
         return events
 
     async def stop(self) -> None:
@@ -204,36 +258,51 @@ class Tabs:
         for task in [*self._arrivals.values(), *self._work]:
             task.cancel()
         await asyncio.gather(*self._arrivals.values(), *self._work, return_exceptions=True)
+        await self._downloads.stop()
+        await self.uploads.stop()
 
     def _on_page(self, page: Page) -> None:
-        task = asyncio.ensure_future(self._adopt(page))
+        # One more for a page that takes the place of another.
+        full = len(self._tabs) + len(self._arrivals) >= MAX_TABS + self._opening
+        task = asyncio.ensure_future(self._refuse(page) if full else self._adopt(page))
         self._arrivals[page] = task
         task.add_done_callback(lambda _: self._arrivals.pop(page, None))
+
+    async def _refuse(self, page: Page) -> None:
+        self.report("tab_refused", url=page.url, most=MAX_TABS)
+        await _close(page)
 
     async def _adopt(self, page: Page) -> Tab | None:
         try:
             opener_page = await page.opener()
             cdp = await self._context.new_cdp_session(page)
+            await self._downloads.watch(cdp)
         except Error:
-            return None  # closed itself before it could be looked at
+            # Closed itself before it could be looked at.
+            self.report("tab_blinked", url=page.url)
+            return None
         opener = next((t for t in self._tabs if t.page is opener_page), None)
-        tab = Tab(f"tab-{next(self._ids)}", page, cdp, opener)
+        pulse = Pulse(cdp, lambda: _is_loading(page, self._loads))
+        tab = Tab(f"tab-{next(self._ids)}", page, cdp, pulse, opener)
         self._tabs.append(tab)
         self._active = tab
         page.on("close", lambda _: self._forget(tab))
         page.on("crash", lambda _: self._on_crash(tab))
         page.on("download", self._on_download)
+        page.on("filechooser", self.uploads.asked)
         if page.is_closed():
             self._forget(tab)
             return None
         self.report("tab_opened", tab_id=tab.tab_id, url=page.url)
+        self._close_unused()
         return tab
 
     def _forget(self, tab: Tab) -> None:
         if tab not in self._tabs:
             return
         self._tabs.remove(tab)
-        self.report("tab_closed", tab_id=tab.tab_id, url=tab.page.url)
+        self.report("tab_closed", tab_id=tab.tab_id, url=self.url_of(tab))
+        self._loads.forget(tab.page)
         if self._active is tab:
             opener = tab.opener if tab.opener in self._tabs else None
             self._active = opener or (self._tabs[-1] if self._tabs else None)
@@ -244,46 +313,47 @@ class Tabs:
 
     def _on_dialog(self, dialog: Dialog) -> None:
         accept = dialog.type == "beforeunload" or self._dialog_policy == "accept"
+        given = {"text": dialog.default_value} if accept and dialog.type == "prompt" else {}
         self.report(
             "dialog",
             dialog_type=dialog.type,
             message=dialog.message,
             answer="accepted" if accept else "dismissed",
+            **given,
         )
         self._in_background(_answer(dialog, accept))
 
     def _on_download(self, download: Download) -> None:
-        self._in_background(self._save(download))
+        self._downloads.start(download)
+        self._downloading = True
+        self._close_unused()
 
-    async def _save(self, download: Download) -> None:
-        name = Path(download.suggested_filename).name or "download"
-        try:
-            source = await download.path()
-            size = (await asyncio.to_thread(source.stat)).st_size
-            if size > MAX_DOWNLOAD_BYTES:
-                await download.delete()
-                self.report(
-                    "download_failed",
-                    filename=name,
-                    reason=f"larger than {MAX_DOWNLOAD_BYTES} bytes",
-                )
-                return
-            await download.save_as(self._download_dir / name)
-        except (Error, OSError) as error:
-            self.report("download_failed", filename=name, reason=str(error).splitlines()[0])
-            return
-        self.report("download", filename=name, bytes=size, url=download.url)
+    def _close_unused(self) -> None:
+        """Close tabs that were opened for a download only, as a browser does.
+
+        The download is told of the tab with the link, not of the one that was opened for it.
+        """
+        unused = [tab for tab in self._tabs if self._downloading and not tab.page.url]
+        for tab in unused:
+            self._in_background(_close(tab.page))
 
     def report(self, kind: str, **fields: Any) -> None:
         """Add an event for the next observation."""
-        if len(self._events) < MAX_EVENTS:
-            texts = {k: shown_text(v) if isinstance(v, str) else v for k, v in fields.items()}
-            self._events.append({"type": kind, **texts})
+        if sum(event["type"] == kind for event in self._events) >= MAX_EVENTS_OF_A_TYPE:
+            self._left_out[kind] += 1
+            return
+        texts = {k: shown_text(v) if isinstance(v, str) else v for k, v in fields.items()}
+        self._events.append({"type": kind, **texts})
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+
+
+def _is_loading(page: Page, loads: Loads) -> bool:
+    """Whether a page waits for an answer; a new tab has no address until its first one."""
+    return not page.url or loads.under_way(page) is not None
 
 
 async def _answer(dialog: Dialog, accept: bool) -> None:
@@ -294,8 +364,13 @@ async def _answer(dialog: Dialog, accept: bool) -> None:
             await dialog.dismiss()
 
 
+async def _close(page: Page) -> None:
+    with contextlib.suppress(Error):
+        await page.close()
+
+
 async def _title(tab: Tab) -> str:
-    if tab.crashed:
+    if tab.crashed or tab.pulse.busy:
         return ""
     try:
         return await asyncio.wait_for(tab.page.title(), TITLE_TIMEOUT_S)

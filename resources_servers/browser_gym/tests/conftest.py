@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from resources_servers.browser_gym.browser import capture, tabs
+from resources_servers.browser_gym.browser import capture, pulse, tabs
 from resources_servers.browser_gym.tests.fake_gym import FakeGym, running_fake_gym
 
 # A busy machine is no fault of the code, so no example fails for having been slow.
@@ -30,6 +30,7 @@ def gym(shared_gym: FakeGym) -> FakeGym:
 @pytest.fixture
 def short_waits_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait less for what a page that hangs never gives."""
+    monkeypatch.setattr(pulse, "BUSY_AFTER_S", 0.5)
     monkeypatch.setattr(capture, "SCREENSHOT_TIMEOUT_S", 0.5)
     monkeypatch.setattr(capture, "STORAGE_TIMEOUT_S", 1)
     monkeypatch.setattr(tabs, "TITLE_TIMEOUT_S", 0.5)

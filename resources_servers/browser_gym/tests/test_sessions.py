@@ -135,20 +135,6 @@ async def test_dialog_is_dismissed_by_policy(new_client: ClientFactory, site: st
     assert (await storage(client, env_id))["confirmed"] == "false"
 
 
-async def test_download_is_reported(client: Client, site: str) -> None:
-    env_id = await links(client, site)
-    answer = await client.step(env_id, click(60, 220), {"type": "wait", "ms": 0})
-    events = answer["events"]
-
-    async def reported() -> bool:
-        events.extend((await client.step(env_id, {"type": "screenshot"}))["events"])
-        return bool(events)
-
-    await eventually(reported)
-    assert events[0]["type"] == "download"
-    assert (events[0]["filename"], events[0]["bytes"]) == ("report.csv", 8)
-
-
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -179,15 +165,6 @@ async def test_dead_link_shows_an_error_page_and_the_way_back(client: Client, si
 async def test_missing_font_does_not_hold_the_screenshot(client: Client, site: str) -> None:
     seeded = await client.seed(f"{site}/fonts.html", **VIEWPORT)
     assert seeded["screenshot"]
-
-
-@pytest.mark.usefixtures("short_waits_for_a_page")
-async def test_busy_page_is_an_error_text(new_client: ClientFactory, site: str) -> None:
-    client = await new_client(browser_processes=1, action_timeout_s=1, settle_max_ms=200)
-    env_id = await links(client, site)
-    await client.step(env_id, click(60, 340))
-    answer = await client.step(env_id, {"type": "type", "text": "x"})
-    assert "did not respond within" in answer["error"]
 
 
 async def test_half_characters_of_a_page_are_passed_on_as_question_marks(

@@ -1,0 +1,102 @@
+"""Windows and dialogs that pages open, close and refuse to leave."""
+
+import json
+
+from conftest import Client, ClientFactory
+from resources_servers.browser_gym.browser.tabs import MAX_EVENTS_OF_A_TYPE, MAX_TABS
+from tests.clicks import click_way, events_of, new_session
+
+SCREENSHOT = {"type": "screenshot"}
+
+
+async def test_windows_become_tabs(client: Client, site: str) -> None:
+    env_id = await new_session(client, site)
+    for way in ("noopener", "popunder"):
+        answer = await click_way(client, env_id, site, way)
+        assert (answer["title"], len(answer["tabs"])) == ("Second", 2)
+        answer = await client.step(env_id, {"type": "close_tab"})
+        assert (answer["title"], len(answer["tabs"])) == ("Clicks", 1)
+
+
+async def test_window_that_closes_itself_is_told(client: Client, site: str) -> None:
+    env_id = await new_session(client, site)
+    answer = await click_way(client, env_id, site, "selfclosing")
+    assert (answer["title"], answer["settled"]) == ("Clicks", True)
+    assert [event["type"] for event in answer["events"]] in (
+        ["tab_blinked"],
+        ["tab_opened", "tab_closed"],
+    )
+    answer = await click_way(client, env_id, site, "closedtarget")
+    assert answer["title"] == "closed true"
+
+
+async def test_windows_without_number_are_closed_and_told(client: Client, site: str) -> None:
+    env_id = await new_session(client, site)
+    answer = await click_way(client, env_id, site, "hundreds")
+    assert len(answer["tabs"]) == MAX_TABS
+    refused = events_of(answer, "tab_refused")
+    assert (len(refused), refused[0]["most"]) == (MAX_EVENTS_OF_A_TYPE, MAX_TABS)
+    assert answer["events"][-1]["events"]["tab_refused"] == 60 + 1 - MAX_TABS - len(refused)
+    answer = await client.step(env_id, {"type": "new_tab"})
+    assert answer["error"] == f"new_tab: there are {MAX_TABS} tabs already: close one first"
+    answer = await client.step(env_id, {"type": "close_tab"}, {"type": "new_tab"})
+    assert (answer["error"], len(answer["tabs"])) == (None, MAX_TABS)
+
+
+async def test_last_tab_that_closes_itself_leaves_an_empty_one(client: Client, site: str) -> None:
+    env_id = (await client.seed(f"{site}/clicks.html?close"))["env_id"]
+    answer = await client.step(env_id, {"type": "click", "x": 100, "y": 50})
+    assert [tab["url"] for tab in answer["tabs"]] == ["about:blank"]
+    assert [event["type"] for event in answer["events"]] == ["tab_closed", "tab_opened"]
+    answer = await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
+    assert answer["title"] == "Second"
+
+
+async def test_dialogs_are_answered_and_told(client: Client, site: str) -> None:
+    env_id = await new_session(client, site)
+    answer = await click_way(client, env_id, site, "alert")
+    assert (answer["title"], events_of(answer, "dialog")[0]["message"]) == ("told", "Saved")
+    answer = await click_way(client, env_id, site, "prompt")
+    assert answer["title"] == "named Ann"
+    assert events_of(answer, "dialog") == [
+        {
+            "type": "dialog",
+            "dialog_type": "prompt",
+            "message": "Name?",
+            "answer": "accepted",
+            "text": "Ann",
+        }
+    ]
+    answer = await click_way(client, env_id, site, "leave")
+    assert answer["title"] == "Second"
+    assert events_of(answer, "dialog")[0]["dialog_type"] == "beforeunload"
+
+
+async def test_prompt_is_dismissed_by_policy_and_leaving_is_not(
+    new_client: ClientFactory, site: str
+) -> None:
+    client = await new_client(browser_processes=1, dialog_policy="dismiss")
+    env_id = await new_session(client, site)
+    answer = await click_way(client, env_id, site, "prompt")
+    assert answer["title"] == "named null"
+    assert events_of(answer, "dialog")[0]["answer"] == "dismissed"
+    answer = await click_way(client, env_id, site, "leave")
+    assert answer["title"] == "Second"
+
+
+async def test_dialogs_without_number_are_counted(client: Client, site: str) -> None:
+    env_id = await new_session(client, site)
+    answer = await click_way(client, env_id, site, "alerts")
+    assert answer["title"] == "told all"
+    assert len(events_of(answer, "dialog")) == MAX_EVENTS_OF_A_TYPE
+    assert answer["events"][-1] == {
+        "type": "left_out",
+        "events": {"dialog": 50 - MAX_EVENTS_OF_A_TYPE},
+    }
+
+
+async def test_windows_share_the_storage_that_is_graded(client: Client, site: str) -> None:
+    env_id = await new_session(client, site)
+    await click_way(client, env_id, site, "selfclosing")
+    stored = json.loads((await client.storage(env_id))["local_storage_dump"])
+    assert stored["blinked"] == "yes"
