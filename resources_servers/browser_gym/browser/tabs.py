@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -30,17 +30,26 @@ DialogPolicy = Literal["accept", "dismiss"]
 MAX_EVENTS_OF_A_TYPE = 20
 MAX_TABS = 20
 CLOSE_TIMEOUT_S = 2
+_HOLD_TIMEOUT_S = 1
 TITLE_TIMEOUT_S = 2
 
 # Options of a native <select> are drawn by the browser over the page and do not take a click from
 # automation; this style makes them part of the page. Chromium's customizable select.
 _SELECT_STYLE_SCRIPT = """
 (() => {
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(
-    "select:not([multiple], [size]), select:not([multiple], [size])::picker(select)"
-    + " { appearance: base-select; }");
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  let styled = null;
+  const style = () => {
+    if (styled === document) return;
+    styled = document;
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(
+      "select:not([multiple], [size]), select:not([multiple], [size])::picker(select)"
+      + " { appearance: base-select; }");
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  };
+  style();
+  // A popup's window, or a frame's, can outlive its first, empty document; this runs only in that.
+  addEventListener("DOMContentLoaded", style);
 })();
 """
 
@@ -282,6 +291,8 @@ class Tabs:
             self.report("tab_blinked", url=page.url)
             return None
         opener = next((t for t in self._tabs if t.page is opener_page), None)
+        if opener and len(opener.page.frames) > 1:
+            await _let_frames_load(opener)
         pulse = Pulse(cdp, lambda: _is_loading(page, self._loads))
         tab = Tab(f"tab-{next(self._ids)}", page, cdp, pulse, opener)
         self._tabs.append(tab)
@@ -354,6 +365,37 @@ class Tabs:
 def _is_loading(page: Page, loads: Loads) -> bool:
     """Whether a page waits for an answer; a new tab has no address until its first one."""
     return not page.url or loads.under_way(page) is not None
+
+
+async def _let_frames_load(opener: Tab) -> None:
+    """Let frames load on that arrived while their page stood still for its new window.
+
+    Chromium holds a page whose script opens a window until the window is ready for automation.
+    A frame's document that arrives in between is held for ever, and with it the page's load event,
+    unless all of them are held and let go once more.
+    """
+    cdp = opener.cdp
+
+    def resume(_: Any) -> None:
+        resumed.append(asyncio.ensure_future(_suppressed(cdp.send("Debugger.resume"))))
+
+    resumed: list[asyncio.Future[None]] = []
+    cdp.on("Debugger.paused", resume)
+    try:
+        async with asyncio.timeout(_HOLD_TIMEOUT_S):
+            await cdp.send("Debugger.enable")
+            await cdp.send("Runtime.evaluate", {"expression": "debugger"})
+    except (Error, TimeoutError):
+        pass  # gone, or busy
+    finally:
+        resumed.append(asyncio.ensure_future(_suppressed(cdp.send("Debugger.disable"))))
+        await asyncio.wait(resumed, timeout=_HOLD_TIMEOUT_S)
+        cdp.remove_listener("Debugger.paused", resume)
+
+
+async def _suppressed(sent: Awaitable[Any]) -> None:
+    with contextlib.suppress(Error):
+        await sent
 
 
 async def _answer(dialog: Dialog, accept: bool) -> None:

@@ -100,3 +100,33 @@ async def test_windows_share_the_storage_that_is_graded(client: Client, site: st
     await click_way(client, env_id, site, "selfclosing")
     stored = json.loads((await client.storage(env_id))["local_storage_dump"])
     assert stored["blinked"] == "yes"
+
+
+async def test_window_opened_beside_a_loading_frame(client: Client, site: str) -> None:
+    task = {
+        "task_id": "T",
+        "start_url": f"{site}/second.html",
+        "verifier": "local_storage",
+        "assertions": [{"title": "t", "only_changed": []}],
+        "browser": {"time": "2031-03-01T08:00:00Z", "random_seed": 7},
+    }
+    seeded = await client.post("/seed_session", {"verifier_metadata": task})
+    env_id = seeded["env_id"]
+    client.opened.append(env_id)
+    seen = set()
+    for _ in range(6):  # what goes wrong here does not every time
+        answer = await client.step(env_id, {"type": "navigate", "url": f"{site}/opener.html"})
+        assert [tab["title"] for tab in answer["tabs"]] == ["Opener loaded", "First"]
+        seen.add(json.loads((await client.storage(env_id))["local_storage_dump"])["first"])
+        await client.step(env_id, {"type": "close_tab"})
+    (found,) = map(json.loads, seen)
+    assert (found["timers"], found["year"]) == (True, 2031)
+
+
+async def test_select_of_a_new_window_is_chosen_by_clicks(client: Client, site: str) -> None:
+    env_id = (await client.seed(f"{site}/opener.html"))["env_id"]
+    for y in (35, 85):
+        answer = await client.step(env_id, {"type": "click", "x": 60, "y": y})
+    assert (answer["title"], answer["error"]) == ("First", None)
+    stored = json.loads((await client.storage(env_id))["local_storage_dump"])
+    assert stored["option"] in ("two", "three")
