@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, Error, Page, Request, Response
 
+from resources_servers.browser_gym.browser.policy import certificate_problem
+
 _ERROR_PAGE = "chrome-error://"
 # A download, an answer without content, or another navigation came instead; not a failure.
 _ABORTED = "net::ERR_ABORTED"
@@ -74,7 +76,8 @@ class Loads:
             return
         elif page := _page_of(request):
             self._failed[page] = request.url
-        self._report("load_failed", url=request.url, reason=reason)
+        if certificate_problem(reason) is None:  # that is reported as blocked
+            self._report("load_failed", url=request.url, reason=reason)
 
 
 def _is_of_tab(request: Request) -> bool:

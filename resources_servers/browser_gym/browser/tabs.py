@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from resources_servers.browser_gym.browser.capture import shown_text
 from resources_servers.browser_gym.browser.downloads import Downloads
 from resources_servers.browser_gym.browser.loads import Loads
 from resources_servers.browser_gym.browser.pulse import Pulse
+from resources_servers.browser_gym.browser.quirks import SELECT_STYLE_SCRIPT, let_frames_load
 from resources_servers.browser_gym.browser.settle import TIMER_SCRIPT
 from resources_servers.browser_gym.browser.uploads import Uploads
 
@@ -30,28 +31,7 @@ DialogPolicy = Literal["accept", "dismiss"]
 MAX_EVENTS_OF_A_TYPE = 20
 MAX_TABS = 20
 CLOSE_TIMEOUT_S = 2
-_HOLD_TIMEOUT_S = 1
 TITLE_TIMEOUT_S = 2
-
-# Options of a native <select> are drawn by the browser over the page and do not take a click from
-# automation; this style makes them part of the page. Chromium's customizable select.
-_SELECT_STYLE_SCRIPT = """
-(() => {
-  let styled = null;
-  const style = () => {
-    if (styled === document) return;
-    styled = document;
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(
-      "select:not([multiple], [size]), select:not([multiple], [size])::picker(select)"
-      + " { appearance: base-select; }");
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
-  };
-  style();
-  // A popup's window, or a frame's, can outlive its first, empty document; this runs only in that.
-  addEventListener("DOMContentLoaded", style);
-})();
-"""
 
 
 @dataclass(eq=False)
@@ -127,7 +107,7 @@ class Tabs:
 
     async def open_first(self) -> Tab:
         """Open the session's first tab."""
-        await self._context.add_init_script(_SELECT_STYLE_SCRIPT)
+        await self._context.add_init_script(SELECT_STYLE_SCRIPT)
         await self._context.add_init_script(TIMER_SCRIPT)
         self._context.on("page", self._on_page)
         self._context.on("dialog", self._on_dialog)
@@ -292,7 +272,7 @@ class Tabs:
             return None
         opener = next((t for t in self._tabs if t.page is opener_page), None)
         if opener and len(opener.page.frames) > 1:
-            await _let_frames_load(opener)
+            await let_frames_load(opener.cdp)
         pulse = Pulse(cdp, lambda: _is_loading(page, self._loads))
         tab = Tab(f"tab-{next(self._ids)}", page, cdp, pulse, opener)
         self._tabs.append(tab)
@@ -365,37 +345,6 @@ class Tabs:
 def _is_loading(page: Page, loads: Loads) -> bool:
     """Whether a page waits for an answer; a new tab has no address until its first one."""
     return not page.url or loads.under_way(page) is not None
-
-
-async def _let_frames_load(opener: Tab) -> None:
-    """Let frames load on that arrived while their page stood still for its new window.
-
-    Chromium holds a page whose script opens a window until the window is ready for automation.
-    A frame's document that arrives in between is held for ever, and with it the page's load event,
-    unless all of them are held and let go once more.
-    """
-    cdp = opener.cdp
-
-    def resume(_: Any) -> None:
-        resumed.append(asyncio.ensure_future(_suppressed(cdp.send("Debugger.resume"))))
-
-    resumed: list[asyncio.Future[None]] = []
-    cdp.on("Debugger.paused", resume)
-    try:
-        async with asyncio.timeout(_HOLD_TIMEOUT_S):
-            await cdp.send("Debugger.enable")
-            await cdp.send("Runtime.evaluate", {"expression": "debugger"})
-    except (Error, TimeoutError):
-        pass  # gone, or busy
-    finally:
-        resumed.append(asyncio.ensure_future(_suppressed(cdp.send("Debugger.disable"))))
-        await asyncio.wait(resumed, timeout=_HOLD_TIMEOUT_S)
-        cdp.remove_listener("Debugger.paused", resume)
-
-
-async def _suppressed(sent: Awaitable[Any]) -> None:
-    with contextlib.suppress(Error):
-        await sent
 
 
 async def _answer(dialog: Dialog, accept: bool) -> None:

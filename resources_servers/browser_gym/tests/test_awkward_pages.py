@@ -10,7 +10,6 @@ import PIL.Image
 import pytest
 
 from conftest import Client, ClientFactory, eventually
-from resources_servers.browser_gym.browser import pulse
 from tests.clicks import click_way, events_of, new_session
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
@@ -220,6 +219,20 @@ async def test_slow_page_is_told_and_given_up(new_client: ClientFactory, site: s
     await eventually(opened)
 
 
+async def test_picture_that_never_comes_is_waited_for_once(
+    new_client: ClientFactory, site: str
+) -> None:
+    client = await new_client(browser_processes=1, settle_max_ms=300)
+    env_id = await new_session(client, site)
+    answer = await click_way(client, env_id, site, "neverloads")
+    assert (answer["title"], answer["settled"], bool(answer["screenshot"])) == (
+        "waiting",
+        False,
+        True,
+    )
+    assert (await client.step(env_id, SCREENSHOT))["settled"]
+
+
 # ---- What a person would be asked.
 
 
@@ -264,15 +277,9 @@ async def test_full_screen_is_as_large_as_the_viewport(client: Client, site: str
 # ---- Pages that hang.
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "BUSY_AFTER_S", 0.5)
-
-
+@pytest.mark.usefixtures("short_waits_for_a_page")
 @pytest.mark.parametrize("way", ["loop", "endlessalerts", "holdsleaving"])
-async def test_busy_page_is_told_and_left(
-    impatient: None, client: Client, site: str, way: str
-) -> None:
+async def test_busy_page_is_told_and_left(client: Client, site: str, way: str) -> None:
     env_id = await new_session(client, site)
     started = time.monotonic()
     answer = await click_way(client, env_id, site, way)
@@ -291,9 +298,8 @@ async def test_busy_page_is_told_and_left(
     assert time.monotonic() - started < 30
 
 
-async def test_busy_page_is_reloaded_or_its_tab_closed(
-    impatient: None, client: Client, site: str
-) -> None:
+@pytest.mark.usefixtures("short_waits_for_a_page")
+async def test_busy_page_is_reloaded_or_its_tab_closed(client: Client, site: str) -> None:
     env_id = await new_session(client, site)
     await click_way(client, env_id, site, "loop")
     answer = await client.step(env_id, {"type": "reload"})
@@ -311,9 +317,8 @@ async def test_page_that_only_works_for_a_while_is_waited_for(client: Client, si
     assert (answer["error"], answer["title"], answer["events"]) == (None, "worked", [])
 
 
-async def test_page_that_works_longer_is_told_until_it_answers(
-    impatient: None, client: Client, site: str
-) -> None:
+@pytest.mark.usefixtures("short_waits_for_a_page")
+async def test_page_that_works_longer_is_told_until_it_answers(client: Client, site: str) -> None:
     env_id = await new_session(client, site)
     answer = await click_way(client, env_id, site, "work")
     assert "the page is busy" in answer["error"]
