@@ -66,8 +66,9 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     browser_processes: int = Field(default=2, ge=1)
     queue_limit: int = Field(default=256, ge=0)
     queue_timeout_s: float = Field(default=120, gt=0)
-    warm_contexts: int = Field(default=2, ge=0)
+    warm_contexts: int = Field(default=16, ge=0)
     recycle_after_sessions: int = Field(default=200, ge=0)
+    recycle_above_mb: int = Field(default=0, ge=0)
     chromium_path: str | None = None
     viewport_width: int = 1280
     viewport_height: int = 720
@@ -182,6 +183,7 @@ class BrowserGymServer(SimpleResourcesServer):
             queue_timeout_s=config.queue_timeout_s,
             warm_contexts=config.warm_contexts,
             recycle_after_sessions=config.recycle_after_sessions,
+            recycle_above_mb=config.recycle_above_mb,
         )
         self._sessions = Sessions(
             self._pool,

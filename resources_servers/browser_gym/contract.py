@@ -188,7 +188,7 @@ class HealthResponse(BaseModel):
         browsers: one entry per Chromium process: `index`, `alive`, `sessions`, `retired`, `rss_mb`.
         rss_mb: resident memory of all Chromium processes in MB; shared pages count each time.
         restarts: processes replaced because they died or no longer answered.
-        recycled: processes replaced because they had carried enough sessions.
+        recycled: processes replaced because they had carried enough sessions, or grown too large.
     """
 
     status: Literal["ok", "degraded"]

@@ -33,7 +33,7 @@ from resources_servers.browser_gym.browser.backend import (
     BrowserLost,
     BrowserSpec,
 )
-from resources_servers.browser_gym.browser.capture import ImageFormat, Storage, read_storage
+from resources_servers.browser_gym.browser.capture import ImageFormat, Storage
 from resources_servers.browser_gym.browser.final_state import (
     FinalState,
     More,
@@ -42,6 +42,7 @@ from resources_servers.browser_gym.browser.final_state import (
 )
 from resources_servers.browser_gym.browser.input import ActionError
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
+from resources_servers.browser_gym.browser.page_clock import PageClock
 from resources_servers.browser_gym.browser.policy import (
     Reach,
     UrlNotAllowed,
@@ -49,7 +50,7 @@ from resources_servers.browser_gym.browser.policy import (
     origin_of,
 )
 from resources_servers.browser_gym.browser.renderers import Freezer
-from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tabs
+from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tab, Tabs
 from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 
 logger = logging.getLogger(__name__)
@@ -143,12 +144,10 @@ class Sessions:
         self._open: dict[str, Session] = {}
         self._closed: OrderedDict[str, ClosedBy] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._folder: Path | None = None
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start the browser supply and the expiry of idle sessions."""
-        self._folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="browser-gym-"))
         await self._backend.start()
         self._expiry = asyncio.create_task(self._expire_idle())
 
@@ -161,8 +160,6 @@ class Sessions:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(s, "closed") for s in list(self._open.values())))
         await self._backend.close()
-        if self._folder:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def seed(
         self,
@@ -288,7 +285,7 @@ class Sessions:
         )
         lease = await self._backend.acquire(start_state.context_spec(start, defaults, start_url))
         session_id = str(uuid.uuid4())
-        folder = Path(self._folder or tempfile.gettempdir(), session_id)
+        folder = Path(tempfile.gettempdir(), f"browser-gym-{session_id}")
         tabs = Tabs(
             lease.context,
             dialog_policy=settings.dialog_policy,
@@ -307,9 +304,10 @@ class Sessions:
                 await asyncio.to_thread(_write_files, folder / "files", start)
             # Playwright waits for ever when Chromium is frozen.
             async with asyncio.timeout(_FIRST_TAB_TIMEOUT_S):
-                await reach.enforce()
-                clock = await start_state.prepare(start, lease.context, start_url, settings.clock)
-                first = await tabs.open_first()
+                (clock, first), _ = await asyncio.gather(
+                    _first_tab(start, start_url, settings.clock, lease, tabs),
+                    reach.enforce(),
+                )
             await start_state.store(start, first.page)
             driver = PageDriver(
                 lease.context,
@@ -330,21 +328,22 @@ class Sessions:
                 session_id, lease, tabs, reach, driver, width, height, folder, freezer
             )
             try:
-                observation = await driver.open(start_url)
+                observation, session.initial = await driver.open(start_url)
             except (ActionError, UrlNotAllowed) as error:
                 hint = "; see ignore_tls_errors" if "certificate" in str(error) else ""
                 raise StartPageError(f"the start page did not open: {error}{hint}") from error
             session.start_origin = origin_of(tabs.active.page.url)
-            session.initial = await read_storage(lease.context)
             if freezer:
                 await freezer.freeze(tabs)
         except BaseException as error:
             if freezer:
                 freezer.stop()
-            await tabs.stop()
-            await reach.stop()
-            await lease.release()
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            try:
+                await tabs.stop()
+                await reach.stop()
+            finally:
+                await lease.release()
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             if isinstance(error, (Error, TimeoutError)):
                 reason = str(error) or "it did not answer in time"
                 raise BrowserLost(f"the browser failed during seed: {reason}") from error
@@ -462,3 +461,11 @@ async def _awake(session: Session):
     yield
     if not session.lease.lost:
         await freezer.freeze(session.tabs)
+
+
+async def _first_tab(
+    start: BrowserStart, start_url: str, clock: ClockMode, lease: BrowserLease, tabs: Tabs
+) -> tuple[PageClock, Tab]:
+    """Bring a context to a task's state; return its clock and its first tab."""
+    page_clock = await start_state.prepare(start, lease.context, start_url, clock)
+    return page_clock, await tabs.open_first()

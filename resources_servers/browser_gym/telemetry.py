@@ -109,7 +109,7 @@ class _Supply(Collector):
             yield GaugeMetricFamily(f"browser_gym_{name}", text, value=value)
         counters = {
             "restarts": (health.restarts, "Chromium processes replaced because they failed."),
-            "recycled": (health.recycled, "Chromium processes replaced after enough sessions."),
+            "recycled": (health.recycled, "Chromium processes replaced for their age or size."),
         }
         for name, (value, text) in counters.items():
             yield CounterMetricFamily(f"browser_gym_{name}", text, value=value)

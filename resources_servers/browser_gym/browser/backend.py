@@ -139,7 +139,7 @@ class BackendHealth:
         browsers: `{index, alive, sessions, retired, rss_mb}` of each process.
         rss_mb: resident memory of all of them in MB; pages that processes share count each time.
         restarts: processes replaced because they died or no longer answered.
-        recycled: processes replaced because they had carried enough sessions.
+        recycled: processes replaced because they had carried enough sessions, or grown too large.
     """
 
     sessions: int

@@ -16,7 +16,9 @@ from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.capture import (
     Image,
     ImageFormat,
+    Storage,
     is_fullscreen,
+    read_storage,
     shown_text,
     take_screenshot,
 )
@@ -132,6 +134,7 @@ class PageDriver:
             action_timeout_s: longest time one action may take, its own duration not counted.
             navigation_timeout_s: longest wait for the answer to a navigation.
         """
+        self._context = context
         self._tabs = tabs
         self._reach = reach
         self._width, self._height = width, height
@@ -167,15 +170,22 @@ class PageDriver:
         observation.timings_ms["act"] = round(acted_ms, 1)
         return results, observation
 
-    async def observe(self) -> Observation:
-        """Wait for a quiet page and return what it shows."""
+    async def observe(self, beside: Callable[[], Awaitable[None]] | None = None) -> Observation:
+        """Wait for a quiet page and return what it shows.
+
+        Args:
+            beside: what else to do with the quiet page while the screenshot is taken.
+        """
         started = time.monotonic()
         settled = await self._settle(STEP_MS)
         settled_at = time.monotonic()
         tab = self._tabs.active
         zoom, self._zoom = self._zoom, None
-        image, tabs, _ = await asyncio.gather(
-            self._capture(tab, zoom), self._tabs.describe(), self._clock.pause()
+        image, tabs, *_ = await asyncio.gather(
+            self._capture(tab, zoom),
+            self._tabs.describe(),
+            self._clock.pause(),
+            beside() if beside else asyncio.sleep(0),
         )
         await self._tabs.finish_step()
         self._settler.rest()
@@ -210,8 +220,8 @@ class PageDriver:
             return None
         return await self._capture(tab)
 
-    async def open(self, url: str) -> Observation:
-        """Open the session's start page and return what it shows.
+    async def open(self, url: str) -> tuple[Observation, Storage]:
+        """Open the session's start page; return what it shows, and what is in localStorage then.
 
         Raises:
             ActionError: the address is not allowed or did not answer.
@@ -220,12 +230,17 @@ class PageDriver:
         self._reach.opened()
         if status and status >= 400:
             raise ActionError(f"{url} answered HTTP {status}")
-        observation = await self.observe()
-        # What lies before the start page (an empty one) is not part of the task's history. Refused
-        # while the page is leaving for another, as one that forwards to the real start does.
-        with contextlib.suppress(Error):
-            await self._tabs.active.cdp.send("Page.resetNavigationHistory")
-        return observation
+        storage: Storage = {}
+
+        async def start_here() -> None:
+            storage.update(await read_storage(self._context))
+            # What lies before the start page (an empty one) is not part of the task's history.
+            # Refused while the page is leaving for another, as one that forwards to the real start
+            # does.
+            with contextlib.suppress(Error):
+                await self._tabs.active.cdp.send("Page.resetNavigationHistory")
+
+        return await self.observe(start_here), storage
 
     async def _settle(self, page_time_ms: float) -> bool:
         await self._tabs.arrived()

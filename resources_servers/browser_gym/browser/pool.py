@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable
-from dataclasses import dataclass
-from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Error, Playwright, async_playwright
 
@@ -17,6 +15,7 @@ from resources_servers.browser_gym.browser.backend import (
     BrowserUnavailable,
     PoolFull,
 )
+from resources_servers.browser_gym.browser.background import BackgroundTasks
 from resources_servers.browser_gym.browser.chromium import (
     UNWANTED_PLAYWRIGHT_ARGS,
     Chromium,
@@ -26,16 +25,20 @@ from resources_servers.browser_gym.browser.chromium import (
 from resources_servers.browser_gym.browser.process import (
     CLOSE_TIMEOUT_S,
     ChromiumProcess,
-    close_within_bound,
+    close_context,
     has_driver,
     main_process,
 )
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
+from resources_servers.browser_gym.browser.warm import WarmContext, WarmContexts
 
 logger = logging.getLogger(__name__)
 
 LAUNCH_TIMEOUT_S = 60
 CONTEXT_TIMEOUT_S = 30
+
+# Warm contexts for the next sessions, beside those for a burst.
+_SPARE = 2
 
 
 class LocalPool:
@@ -45,12 +48,12 @@ class LocalPool:
     at the next acquire; only its own sessions are lost. No lock is held across a launch: those who
     need the same process await one shared launch task.
 
-    A process is retired after a number of sessions, or when it no longer answers: it takes no new
-    sessions, another takes its place at once, and it is closed when its last session ends.
+    A process is retired after a number of sessions, past a size, or when it no longer answers: it
+    takes no new sessions, another takes its place at once, and it is closed when its last session
+    ends.
 
-    Warm contexts, with a blank page in each, are opened ahead of need. They are for the spec asked
-    for last, and only once it was asked for twice running: tasks that each want another one would
-    otherwise pay for contexts that nobody takes.
+    Warm contexts are opened ahead of need: for a burst of sessions as many as were open at once
+    before and are not now, and two for the next ones when there is none.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class LocalPool:
         queue_timeout_s: float,
         warm_contexts: int = 0,
         recycle_after_sessions: int = 0,
+        recycle_above_mb: int = 0,
     ) -> None:
         """Prepare a pool; nothing is started yet.
 
@@ -73,9 +77,10 @@ class LocalPool:
             max_sessions: contexts open at once, over all processes.
             queue_limit: callers that may wait for a slot; one more is refused at once.
             queue_timeout_s: seconds a caller waits for a slot.
-            warm_contexts: contexts kept open ahead of need, over all processes and beside
-                `max_sessions`; 0 for none.
+            warm_contexts: most contexts kept open ahead of need, over all processes; 0 for none.
             recycle_after_sessions: sessions after which a process is replaced; 0 for never.
+            recycle_above_mb: resident memory, of a Chromium and its helpers, above which it is
+                replaced once a session on it has ended; 0 for never.
         """
         self._chromium = chromium
         self._max_sessions = max_sessions
@@ -86,16 +91,16 @@ class LocalPool:
         self._queued = 0
         self._warm_contexts = warm_contexts
         self._recycle_after = recycle_after_sessions
+        self._recycle_above_mb = recycle_above_mb
         self._processes = [ChromiumProcess(index) for index in range(max(1, processes))]
         self._retired: set[ChromiumProcess] = set()
         self._restarts = 0
         self._recycled = 0
-        self._warm: list[_Warm] = []
-        self._warm_spec: BrowserSpec | None = None
-        self._filling: asyncio.Task[Any] | None = None
+        self._background = BackgroundTasks()
+        self._warm = WarmContexts(self._open_warm, self._warm_wanted, self._background)
         self._driver: asyncio.Task[Playwright] | None = None
         self._leases: set[LocalLease] = set()
-        self._cleanups: set[asyncio.Task[Any]] = set()
+        self._peak = 0
         self._closed = False
 
     async def start(self) -> None:
@@ -107,16 +112,13 @@ class LocalPool:
         if self._closed:
             raise BrowserUnavailable("the browser pool is shut down")
         await self._admit()
-        asked_again = self._want(spec)
-        warm = self._take_warm()
+        warm = self._warm.take(spec)
         process = warm.process if warm else self._choose()
         process.sessions += 1
         process.served += 1
         if self._recycle_after and process.served >= self._recycle_after:
-            self._recycled += 1
-            self._retire(process)
-        if asked_again:
-            self._refill()
+            self._recycle(process)
+        self._warm.refill()
         try:
             context = warm.context if warm else await self._open_context(process, spec)
         except BaseException:
@@ -125,6 +127,7 @@ class LocalPool:
             raise
         lease = LocalLease(self, process, context)
         self._leases.add(lease)
+        self._peak = max(self._peak, len(self._leases))
         return lease
 
     async def health(self) -> BackendHealth:
@@ -135,7 +138,7 @@ class LocalPool:
             sessions=len(self._leases),
             max_sessions=self._max_sessions,
             queued=self._queued,
-            warm=sum(warm.usable for warm in self._warm),
+            warm=self._warm.count,
             browsers=[
                 {
                     "index": process.index,
@@ -154,15 +157,12 @@ class LocalPool:
     async def close(self) -> None:
         """Close contexts, browsers and the driver, each within a bound; safe to call again."""
         self._closed = True
-        if self._filling:
-            self._filling.cancel()
-        self._drop_warm()
+        self._warm.close()
         await asyncio.gather(*(lease.release() for lease in list(self._leases)))
         processes = [*self._processes, *self._retired]
         await asyncio.gather(*(process.close() for process in processes))
         self._drop_driver()
-        if self._cleanups:
-            await asyncio.wait(self._cleanups, timeout=CLOSE_TIMEOUT_S)
+        await self._background.wait(CLOSE_TIMEOUT_S)
 
     async def _admit(self) -> None:
         if self._slots.locked():
@@ -191,7 +191,7 @@ class LocalPool:
         """Return the least loaded process, after replacing it if it died."""
 
         def load(process: ChromiumProcess) -> tuple[int, int]:
-            return process.sessions + len(self._warm_of(process)), process.index
+            return process.sessions + self._warm.count_of(process), process.index
 
         process = min(self._processes, key=load)
         if process.dead:
@@ -199,12 +199,22 @@ class LocalPool:
             self._retire(process)
         return self._processes[process.index]
 
+    def _recycle(self, process: ChromiumProcess) -> None:
+        self._recycled += 1
+        self._retire(process)
+
+    async def _recycle_if_large(self, process: ChromiumProcess) -> None:
+        rss_mb = await asyncio.to_thread(process.rss_mb)
+        if rss_mb > self._recycle_above_mb and not process.retired and not self._closed:
+            logger.info("Chromium %d has grown to %g MB and is replaced", process.index, rss_mb)
+            self._recycle(process)
+
     def _retire(self, process: ChromiumProcess) -> None:
         """Give a process no more sessions, put another in its place and close it when idle."""
         process.retired = True
         self._processes[process.index] = ChromiumProcess(process.index)
         self._retired.add(process)
-        self._drop_warm(process)
+        self._warm.drop(process)
         self._close_if_idle(process)
 
     def _suspect(self, process: ChromiumProcess) -> None:
@@ -212,7 +222,7 @@ class LocalPool:
 
         A frozen Chromium keeps its connection; with no sessions it would be chosen for ever.
         """
-        self._drop_warm(process)
+        self._warm.drop(process)
         if any(lease.process is process for lease in self._leases):
             return
         if not process.retired:
@@ -220,7 +230,7 @@ class LocalPool:
             self._restarts += 1
             self._retire(process)
         # Those who still wait for a context of it would wait in vain.
-        self._in_background(self._close_retired(process))
+        self._background.start(self._close_retired(process))
 
     def _leave(self, process: ChromiumProcess) -> None:
         process.sessions -= 1
@@ -228,76 +238,29 @@ class LocalPool:
 
     def _close_if_idle(self, process: ChromiumProcess) -> None:
         if process.retired and not process.sessions:
-            self._in_background(self._close_retired(process))
+            self._background.start(self._close_retired(process))
 
     async def _close_retired(self, process: ChromiumProcess) -> None:
         await process.close()
         self._retired.discard(process)
 
-    def _want(self, spec: BrowserSpec) -> bool:
-        """Remember what was asked for last; tell whether it is what was asked for before."""
-        if spec == self._warm_spec:
-            return True
-        self._warm_spec = spec
-        self._drop_warm()
-        return False
+    def _warm_wanted(self) -> int:
+        return min(self._warm_contexts, max(_SPARE, self._peak - len(self._leases)))
 
-    def _take_warm(self) -> _Warm | None:
-        """Return a warm context, of the process with the fewest sessions, to its only user."""
-        for warm in [warm for warm in self._warm if not warm.usable]:
-            self._drop(warm)
-        if not self._warm:
-            return None
-        warm = min(self._warm, key=lambda warm: (warm.process.sessions, warm.process.index))
-        self._warm.remove(warm)
-        return warm
-
-    def _warm_of(self, process: ChromiumProcess) -> list[_Warm]:
-        return [warm for warm in self._warm if warm.process is process]
-
-    def _drop_warm(self, process: ChromiumProcess | None = None) -> None:
-        """Close the warm contexts, or those of one process."""
-        for warm in list(self._warm) if process is None else self._warm_of(process):
-            self._drop(warm)
-
-    def _drop(self, warm: _Warm) -> None:
-        if warm in self._warm:
-            self._warm.remove(warm)
-            self._in_background(_close_context(warm.context))
-
-    def _refill(self) -> None:
-        if self._filling is None or self._filling.done():
-            self._filling = self._in_background(self._fill())
-
-    async def _fill(self) -> None:
-        """Open warm contexts one by one, so that the sessions in use feel it least."""
-        while len(self._warm) < self._warm_contexts and not self._closed:
-            spec, process = self._warm_spec, self._choose()
-            assert spec is not None
-            try:
-                warm = await self._open_warm(process, spec)
-            except BrowserUnavailable as error:
-                logger.warning("no warm context: %s", error)
-                return  # the next acquire tries again
-            self._warm.append(warm)
-            if self._closed or spec != self._warm_spec or not warm.usable:
-                self._drop(warm)
-
-    async def _open_warm(self, process: ChromiumProcess, spec: BrowserSpec) -> _Warm:
+    async def _open_warm(self, spec: BrowserSpec) -> WarmContext:
+        process = self._choose()
         context = await self._open_context(process, spec)
-        warm = _Warm(process, context)
         try:
             # The page is what takes long: it starts a renderer process.
             page = await asyncio.wait_for(context.new_page(), CONTEXT_TIMEOUT_S)
         except BaseException as error:
-            self._in_background(_close_context(context))
+            self._background.start(close_context(context))
             if isinstance(error, TimeoutError):
                 self._suspect(process)
             if isinstance(error, (Error, TimeoutError)):
                 raise BrowserUnavailable(f"no page could be opened: {error}") from error
             raise
-        page.on("crash", lambda _: self._drop(warm))
-        return warm
+        return WarmContext(process, context, page)
 
     async def _browser(self, process: ChromiumProcess) -> Browser:
         """Return the process's browser, launching it if it is not running."""
@@ -336,7 +299,7 @@ class LocalPool:
         return browser
 
     def _on_gone(self, process: ChromiumProcess) -> None:
-        self._drop_warm(process)
+        self._warm.drop(process)
         if not self._closed and not (process.retired and not process.sessions):
             logger.warning(
                 "Chromium %d died with %d sessions; the next one starts another",
@@ -356,7 +319,7 @@ class LocalPool:
         """Stop the Playwright driver; the next launch starts another, should this one be broken."""
         if self._driver:
             driver, self._driver = self._driver, None
-            self._in_background(_stop_driver(driver))
+            self._background.start(_stop_driver(driver))
 
     async def _open_context(self, process: ChromiumProcess, spec: BrowserSpec) -> BrowserContext:
         """Create a context; one that arrives after a cancellation or timeout is closed."""
@@ -365,18 +328,12 @@ class LocalPool:
         try:
             return await asyncio.wait_for(asyncio.shield(creation), CONTEXT_TIMEOUT_S)
         except BaseException as error:
-            self._in_background(_close_created(creation))
+            self._background.start(_close_created(creation))
             if isinstance(error, TimeoutError):
                 self._suspect(process)
             if isinstance(error, (Error, TimeoutError)):
                 raise BrowserUnavailable(f"no browser context could be opened: {error}") from error
             raise
-
-    def _in_background(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
-        task = asyncio.ensure_future(work)
-        self._cleanups.add(task)
-        task.add_done_callback(self._cleanups.discard)
-        return task
 
     def _return(self, lease: LocalLease, *, closed: bool) -> None:
         self._leases.discard(lease)
@@ -384,6 +341,9 @@ class LocalPool:
         if not closed:
             self._suspect(lease.process)
         self._leave(lease.process)
+        if self._recycle_above_mb:
+            self._background.start(self._recycle_if_large(lease.process))
+        self._warm.refill()
 
 
 class LocalLease:
@@ -414,30 +374,14 @@ class LocalLease:
     async def _close(self) -> None:
         closed = True
         try:
-            closed = await _close_context(self.context)
+            closed = await close_context(self.context)
         finally:
             self._pool._return(self, closed=closed)
 
 
-@dataclass(eq=False)
-class _Warm:
-    """A context nobody has used, with a blank page in it."""
-
-    process: ChromiumProcess
-    context: BrowserContext
-
-    @property
-    def usable(self) -> bool:
-        return self.process.alive and not self.process.retired
-
-
-async def _close_context(context: BrowserContext) -> bool:
-    return await close_within_bound(context.close, "closing a browser context")
-
-
 async def _close_created(creation: Awaitable[BrowserContext]) -> None:
     with contextlib.suppress(Error):
-        await _close_context(await creation)
+        await close_context(await creation)
 
 
 async def _stop_driver(starting: asyncio.Task[Playwright]) -> None:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import psutil
-from playwright.async_api import Browser, Error, Playwright
+from playwright.async_api import Browser, BrowserContext, Error, Playwright
 
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
 
@@ -135,6 +135,11 @@ async def close_within_bound(close: Callable[[], Awaitable[None]], what: str) ->
         logger.warning("%s took longer than %g s", what, CLOSE_TIMEOUT_S)
         return False
     return True
+
+
+async def close_context(context: BrowserContext) -> bool:
+    """Close a context; tell whether it is gone after CLOSE_TIMEOUT_S."""
+    return await close_within_bound(context.close, "closing a browser context")
 
 
 def _is_usable(browser: Browser) -> bool:

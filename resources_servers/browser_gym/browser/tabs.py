@@ -79,6 +79,7 @@ class Tabs:
         self._downloads = Downloads(download_dir, self.report)
         self._loads = Loads(context, self.report)
         self.uploads = Uploads(lambda: {**self._downloads.files, **files}, self.report)
+        self._stopped = False
         self._tabs: list[Tab] = []
         self._active: Tab | None = None
         self._ids = itertools.count(1)
@@ -107,13 +108,12 @@ class Tabs:
 
     async def open_first(self) -> Tab:
         """Open the session's first tab."""
-        await self._context.add_init_script(SELECT_STYLE_SCRIPT)
-        await self._context.add_init_script(TIMER_SCRIPT)
         self._context.on("page", self._on_page)
         self._context.on("dialog", self._on_dialog)
         for page in self._context.pages:  # a context opened ahead of need has a blank one
             self._on_page(page)
-        await self.arrived()
+        scripts = self._context.add_init_script(SELECT_STYLE_SCRIPT + TIMER_SCRIPT)
+        await asyncio.gather(scripts, self.arrived())
         self.take_events()
         return self.active
 
@@ -244,6 +244,7 @@ class Tabs:
 
     async def stop(self) -> None:
         """End what still runs on behalf of the tabs."""
+        self._stopped = True
         for task in [*self._arrivals.values(), *self._work]:
             task.cancel()
         await asyncio.gather(*self._arrivals.values(), *self._work, return_exceptions=True)
@@ -251,6 +252,8 @@ class Tabs:
         await self.uploads.stop()
 
     def _on_page(self, page: Page) -> None:
+        if self._stopped:
+            return
         # One more for a page that takes the place of another.
         full = len(self._tabs) + len(self._arrivals) >= MAX_TABS + self._opening
         task = asyncio.ensure_future(self._refuse(page) if full else self._adopt(page))
@@ -263,8 +266,9 @@ class Tabs:
 
     async def _adopt(self, page: Page) -> Tab | None:
         try:
-            opener_page = await page.opener()
-            cdp = await self._context.new_cdp_session(page)
+            opener_page, cdp = await asyncio.gather(
+                page.opener(), self._context.new_cdp_session(page)
+            )
             await self._downloads.watch(cdp)
         except Error:
             # Closed itself before it could be looked at.
@@ -315,6 +319,8 @@ class Tabs:
         self._in_background(_answer(dialog, accept))
 
     def _on_download(self, download: Download) -> None:
+        if self._stopped:
+            return
         self._downloads.start(download)
         self._downloading = True
         self._close_unused()

@@ -106,6 +106,20 @@ async def test_no_warm_context_is_handed_out_twice(new_pool: PoolFactory) -> Non
     await asyncio.gather(*(lease.release() for lease in leases))
 
 
+async def test_a_burst_finds_as_many_warm_contexts_as_the_last_one_used(
+    new_pool: PoolFactory,
+) -> None:
+    pool = await new_pool(warm_contexts=3, max_sessions=8)
+    await warmed(pool, 2)
+    leases = await asyncio.gather(*(pool.acquire(SPEC) for _ in range(4)))
+    await asyncio.gather(*(lease.release() for lease in leases[:3]))
+    await until(pool, lambda health: health.warm == 3)
+    await leases[3].release()
+    burst = await asyncio.gather(*(pool.acquire(SPEC) for _ in range(4)))
+    assert sorted(len(lease.context.pages) for lease in burst) == [0, 1, 1, 1]
+    await until(pool, lambda health: health.warm == 2)
+
+
 async def test_no_warm_contexts_when_turned_off(new_pool: PoolFactory) -> None:
     pool = await new_pool(warm_contexts=0)
     leases = [await pool.acquire(SPEC) for _ in range(3)]
@@ -207,6 +221,7 @@ async def test_nothing_warm_is_left_after_shutdown() -> None:
     await pool.start()
     for _ in range(2):
         await (await pool.acquire(SPEC)).release()
+    await until(pool, lambda health: health.warm == 1)
     # Filling is under way now, and is ended too.
     await pool.close()
     assert (await pool.health()).warm == 0
@@ -270,6 +285,20 @@ async def test_recycling_goes_on_with_warm_contexts(new_pool: PoolFactory) -> No
         await lease.release()
     assert (await pool.health()).recycled == 3
     await until(pool, lambda health: len(health.browsers) == 1)
+
+
+async def test_process_that_has_grown_is_recycled(new_pool: PoolFactory) -> None:
+    before = children()
+    pool = await new_pool(recycle_above_mb=1)
+    (first,) = chromiums(before)
+    living, ending = await pool.acquire(SPEC), await pool.acquire(SPEC)
+    await ending.release()
+    await until(pool, lambda health: health.recycled == 1)
+    assert (await pool.acquire(SPEC)).process is not living.process
+    assert await (await living.context.new_page()).evaluate("1 + 1") == 2
+    await living.release()
+    await eventually(lambda: _ended(first))
+    assert (await pool.health()).restarts == 0
 
 
 # ---- frozen processes ----

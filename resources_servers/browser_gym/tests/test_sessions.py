@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -426,12 +428,36 @@ async def test_caller_who_leaves_during_a_step_does_not_stop_it(client: Client, 
     assert json.loads((await storage(client, env_id))["values"])["input"] == "complete"
 
 
+async def test_only_a_download_needs_a_folder(
+    new_client: ClientFactory, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    client = await new_client(browser_processes=1, warm_contexts=0)
+    env_id = await links(client, site)
+    assert _contents(tmp_path) == {}
+    await client.step(env_id, click(60, 220))
+
+    async def saved() -> bool:
+        return _contents(tmp_path) == {"report.csv": b"a,b\n1,2\n"}
+
+    await eventually(saved)
+    await client.post("/close", {"env_id": env_id})
+    assert _contents(tmp_path) == {}
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """What is in the session folders of a temporary folder; "" for an empty one."""
+    found = {"": b""} if any(folder.glob("browser-gym-*")) else {}
+    files = {path.name: path.read_bytes() for path in folder.glob("browser-gym-*/*")}
+    return files or found
+
+
 async def test_shutdown_leaves_no_process(site: str) -> None:
     before = {p.pid for p in psutil.Process().children(recursive=True)}
     async with running_client(browser_processes=2) as client:
         await asyncio.gather(*(links(client, site) for _ in range(3)))
     left = [p for p in psutil.Process().children(recursive=True) if p.pid not in before]
-    _, alive = psutil.wait_procs(left, timeout=5)
+    _, alive = psutil.wait_procs(left, timeout=30)
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
