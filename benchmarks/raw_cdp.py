@@ -93,7 +93,15 @@ class RawChromium:
             button = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
             await self.send("Input.dispatchMouseEvent", session, type=kind, x=x, y=y, **button)
         await self.send("Runtime.evaluate", session, expression=_QUIET_SCRIPT, awaitPromise=True)
+        await self.screenshot(session)
+
+    async def screenshot(self, session: str) -> None:
+        """Take a JPEG."""
         await self.send("Page.captureScreenshot", session, format="jpeg", quality=85)
+
+    async def close(self, session: str) -> None:
+        """Close a page."""
+        await self.send("Page.close", session)
 
     async def _read(self) -> None:
         async for text in self._socket:
