@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from scripts import demo
+from scripts.processes import Processes
 
 DEMO = [sys.executable, str(demo.ROOT / "scripts" / "demo.py")]
 OUT_OF_THE_SESSION = """
@@ -58,7 +59,7 @@ def wait_until(check: Callable[[], bool]) -> None:
 def test_clean_up_ends_what_is_started_while_ending(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with (tmp_path / "log").open("wb") as log:
-        processes = demo.Processes(log)
+        processes = Processes(log)
         started = processes.start(sys.executable, "-c", OUT_OF_THE_SESSION, str(ready))
         wait_until(ready.exists)
         processes.clean_up()

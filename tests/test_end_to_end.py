@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from scripts import demo
+from scripts.processes import Processes
 
 DEMO = [sys.executable, str(demo.ROOT / "scripts" / "demo.py")]
 START_TIMEOUT_S = 240
@@ -47,11 +48,11 @@ def wait_for_rows(path: Path, count: int, process: subprocess.Popen[bytes]) -> N
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[demo.Processes, int, Path]]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Processes, int, Path]]:
     output = tmp_path_factory.mktemp("stack")
     head_port, gym_port = demo.free_port(), demo.free_port()
     with (output / "log").open("wb") as log:
-        processes = demo.Processes(log)
+        processes = Processes(log)
         try:
             demo.start_stack(processes, output, head_port, gym_port, START_TIMEOUT_S)
             yield processes, head_port, output
@@ -60,7 +61,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[demo.Proce
 
 
 def test_rows_before_ctrl_c_survive_and_resume_goes_on(
-    stack: tuple[demo.Processes, int, Path],
+    stack: tuple[Processes, int, Path],
 ) -> None:
     processes, head_port, output = stack
     tasks, rows = output / "tasks.jsonl", output / "rollouts.jsonl"
