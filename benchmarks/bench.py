@@ -48,7 +48,7 @@ async def run(parts: list[str], rounds: int) -> Figures:
                 "steps": lambda: latency.steps(ours, raws[0], rounds),
                 "screenshots": lambda: capacity.screenshots(ours, raws[0]),
                 "throughput": lambda: capacity.throughput(ours, raws),
-                "memory": lambda: capacity.memory(ours),
+                "memory": lambda: capacity.memory(url),
                 "idle": lambda: capacity.idle(ours),
                 "rollout": lambda: capacity.rollout_bytes(ours),
             }

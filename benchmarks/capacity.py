@@ -23,7 +23,7 @@ from benchmarks.measure import (
     ratio,
     spread,
 )
-from benchmarks.ours import HEIGHT, WIDTH, Ours
+from benchmarks.ours import HEIGHT, WIDTH, Ours, running
 from benchmarks.raw_cdp import RawChromium
 from resources_servers.browser_gym.browser.capture import ImageFormat, take_screenshot
 from resources_servers.browser_gym.browser.chromium import (
@@ -97,26 +97,28 @@ async def throughput(ours: Ours, raws: list[RawChromium]) -> Figures:
     return figures
 
 
-async def memory(ours: Ours) -> Figures:
-    """Memory per session of 32 and of 64 in the pool, against a headless shell for each."""
-    before = chromium_mb()
-    steps, sessions, at = [], [], {}
-    last = before
-    for _ in range(8):
-        sessions += await asyncio.gather(*(ours.seed() for _ in range(8)))
-        now = chromium_mb()
-        steps.append((now - last) / 8)
-        last = now
-        at[len(sessions)] = (now - before) / len(sessions)
-    await ours.end(*sessions)
-    shells = await _shells(ours.url)
+async def memory(url: str) -> Figures:
+    """Memory per session of 32 and of 64 in a new pool, against a headless shell for each.
+
+    The pool's processes count in full. The spread is that of what each eight sessions added.
+    """
+    empty = last = chromium_mb()
+    added, sessions, per_session = [], [], {}
+    async with running(url, warm_contexts=0) as ours:
+        for _ in range(8):
+            sessions += await asyncio.gather(*(ours.seed() for _ in range(8)))
+            now = chromium_mb()
+            added.append((now - last) / 8)
+            last = now
+            per_session[len(sessions)] = (now - empty) / len(sessions)
+    shells = await _shells(url)
     return {
-        "memory32_mb_per_session": at[32],
-        "memory32_mb_per_session_spread": spread(steps[:4]),
-        "memory64_mb_per_session": at[64],
-        "memory64_mb_per_session_spread": spread(steps),
-        "memory64_ratio": at[64] / statistics.mean(shells),
-        "memory64_ratio_spread": spread([a / b for a, b in zip(steps, shells, strict=True)]),
+        "memory32_mb_per_session": per_session[32],
+        "memory32_mb_per_session_spread": spread(added[:4]),
+        "memory64_mb_per_session": per_session[64],
+        "memory64_mb_per_session_spread": spread(added),
+        "memory64_ratio": per_session[64] / statistics.mean(shells),
+        "memory64_ratio_spread": spread([a / b for a, b in zip(added, shells, strict=True)]),
     }
 
 
