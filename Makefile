@@ -16,7 +16,7 @@ demo: setup ## Run the demo; options: make demo ARGS="--help"
 test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chromium"
 	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-bench: setup ## Measure sessions and steps against baselines; writes results/bench.json
+bench: setup ## Measure against baselines, into results/bench.json; options: make bench ARGS="--only seeds"
 	@$(PYTHON) -m benchmarks.bench $(ARGS)
 
 lint: setup ## Check format, lint and types

@@ -144,7 +144,7 @@ class _Load:
     async def _session(self, number: int, cancelled_in: str | None) -> None:
         killed = len(self._killed)
         try:
-            outcome = await self._play(str(number), cancelled_in)
+            outcome = await self._play(number, cancelled_in)
         except (BrowserError, SessionError) as error:
             if len(self._killed) == killed:
                 self.result.wrong.append(f"session {number}: {error!r}, and nothing was killed")
@@ -154,10 +154,11 @@ class _Load:
             outcome = "failed"
         self.result.outcomes[outcome] += 1
 
-    async def _play(self, text: str, cancelled_in: str | None) -> str:
-        """Run one session and return its outcome."""
-        origin = origin_of(self._url)
-        start = BrowserStart(local_storage={origin: {"mine": text}})
+    async def _play(self, number: int, cancelled_in: str | None) -> str:
+        """Run one session, every other one on the step clock, and return its outcome."""
+        text, origin = str(number), origin_of(self._url)
+        clock = "step" if number % 2 else "real"
+        start = BrowserStart(local_storage={origin: {"mine": text}}, clock=clock)
         seeding = asyncio.create_task(self._sessions.seed(self._url, 800, 600, start))
         if cancelled_in == "seed" and await self._cancel(seeding, "seed"):
             return "cancelled seed"
