@@ -334,11 +334,11 @@ class Sessions:
                 raise StartPageError(f"the start page did not open: {error}{hint}") from error
             session.start_origin = origin_of(tabs.active.page.url)
             if freezer:
-                await freezer.freeze(tabs)
+                freezer.freeze(tabs)
         except BaseException as error:
-            if freezer:
-                freezer.stop()
             try:
+                if freezer:
+                    await freezer.stop()
                 await tabs.stop()
                 await reach.stop()
             finally:
@@ -411,9 +411,9 @@ class Sessions:
         self._closed[session.session_id] = closed_by
         while len(self._closed) > _REMEMBERED_CLOSED:
             self._closed.popitem(last=False)
-        if session.freezer:
-            session.freezer.stop()
         try:
+            if session.freezer:
+                await session.freezer.stop()
             await session.tabs.stop()
             await session.reach.stop()
         finally:
@@ -460,7 +460,7 @@ async def _awake(session: Session):
     freezer.thaw()
     yield
     if not session.lease.lost:
-        await freezer.freeze(session.tabs)
+        freezer.freeze(session.tabs)
 
 
 async def _first_tab(

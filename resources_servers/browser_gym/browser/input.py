@@ -28,6 +28,13 @@ _EXTRA_BUTTONS = {"back": 8, "forward": 16}  # bits of the DOM's MouseEvent.butt
 _PIECES = re.compile(r"[\t\n]|[ -~]{1,20}|[^\t\n -~]{1,20}")
 # A key takes some 5 ms, as long as inserting a piece does: the rest of a long text is inserted.
 _MAX_KEYED = 500
+_FRAME_TIMEOUT_S = 0.2
+_DRAWN_SCRIPT = """
+() => new Promise(resolve => {
+  const browser = window[Symbol.for("browser-gym.clock")]?.native ?? window;
+  browser.requestAnimationFrame(() => browser.setTimeout(resolve, 0));
+})
+"""
 _KEY_CODE_OF_F1 = 112  # of the DOM's KeyboardEvent.keyCode
 _MODIFIER_BITS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}  # CDP Input.dispatchMouseEvent
 
@@ -222,7 +229,8 @@ class Input:
         if await fill_focused(self._tabs.active, value):
             text = text[len(value) :]
         keyed = 0
-        for piece in _PIECES.findall(text):
+        body = text.rstrip("\n")
+        for piece in _PIECES.findall(body):
             if key := {"\n": "Enter", "\t": "Tab"}.get(piece):
                 await keyboard.press(key)
             elif piece.isascii() and keyed < _MAX_KEYED:
@@ -230,8 +238,21 @@ class Input:
                 keyed += len(piece)
             else:
                 await keyboard.insert_text(piece)
-        if action.press_enter:
+        last = len(text) - len(body) + action.press_enter
+        if last:
+            await self._let_draw()
+        for _ in range(last):
             await keyboard.press("Enter")
+
+    async def _let_draw(self) -> None:
+        """Let the page draw a frame, as it does before a person's Enter comes after the text.
+
+        Some take over what was typed in the next frame or task, and lose one of the two if both
+        come first.
+        """
+        with contextlib.suppress(Error, TimeoutError):
+            await asyncio.wait_for(self._page.evaluate(_DRAWN_SCRIPT), _FRAME_TIMEOUT_S)
+        await self._clock.draw()
 
     async def key(self, action: act.Key) -> None:
         """Press chords one after another; nothing is pressed if one of them is unknown."""

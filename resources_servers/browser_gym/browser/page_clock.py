@@ -29,7 +29,7 @@ _RUN_SCRIPT = """
 # A page that draws heavily loses frames rather than time.
 _BUDGET_MS = 500
 _TELL_TIMEOUT_S = 2
-_MS_PER_FRAME = 1000 / 60
+_DRAW_MS = 17  # a frame of 1/60 s, rounded up
 
 
 class Moved(Enum):
@@ -149,7 +149,7 @@ class StepClock:
 
     async def draw(self) -> None:
         """See `PageClock`."""
-        await self._run(self._now + _MS_PER_FRAME, 1)
+        await self._run(self._now + _DRAW_MS, 1)
 
     async def pause(self) -> None:
         """See `PageClock`; a document that opens later starts at this time."""

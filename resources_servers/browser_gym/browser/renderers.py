@@ -110,29 +110,45 @@ class Freezer:
         self._known: dict[int, psutil.Process] = {}
         self._stopped: list[psutil.Process] = []
         self._changed = True
+        self._resting = False
+        self._finding: asyncio.Task[None] | None = None
         self._ended = False
         context.on("page", self._on_page)
         for page in context.pages:
             self._on_page(page)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Continue the renderers and stop them no more: the session ends."""
         self._ended = True
         self.thaw()
+        if self._finding:
+            self._finding.cancel()
+            await asyncio.wait([self._finding])
 
-    async def freeze(self, tabs: Tabs) -> None:
-        """Stop the session's renderers; one that cannot be told from others runs on."""
-        if self._changed:
-            self._changed = found = False
-            try:
-                async with asyncio.timeout(_ANSWER_TIMEOUT_S), self._renderers.finding:
-                    found = await self._find(tabs)
-            except (Error, TimeoutError):
-                pass  # a page hangs
-            finally:
-                self._changed |= not found  # then look again after the next step
+    def freeze(self, tabs: Tabs) -> None:
+        """Stop the session's renderers until `thaw`, as soon as it is known which they are.
+
+        One that cannot be told from others runs on until the next time.
+        """
         if self._ended:
-            return  # meanwhile
+            return
+        self._resting = True
+        if self._finding:
+            return  # it stops them in the end
+        if self._changed:
+            self._finding = asyncio.create_task(self._find_and_suspend(tabs))
+        else:
+            self._suspend()
+
+    def thaw(self) -> None:
+        """Continue what `freeze` stopped; safe to call again."""
+        self._resting = False
+        stopped, self._stopped = self._stopped, []
+        for process in stopped:
+            with contextlib.suppress(psutil.Error):
+                process.resume()
+
+    def _suspend(self) -> None:
         self._renderers.guard()
         for pid, process in list(self._known.items()):
             try:
@@ -142,12 +158,20 @@ class Freezer:
             else:
                 self._stopped.append(process)
 
-    def thaw(self) -> None:
-        """Continue what `freeze` stopped; safe to call again."""
-        stopped, self._stopped = self._stopped, []
-        for process in stopped:
-            with contextlib.suppress(psutil.Error):
-                process.resume()
+    async def _find_and_suspend(self, tabs: Tabs) -> None:
+        # In the background: while many sessions start at once, a step must not wait for its turn.
+        found = False
+        try:
+            async with self._renderers.finding, asyncio.timeout(_ANSWER_TIMEOUT_S):
+                self._changed = False
+                found = await self._find(tabs)
+        except (Error, TimeoutError):
+            pass  # a page hangs
+        finally:
+            self._changed |= not found  # then look again after the next step
+            self._finding = None
+        if self._resting:
+            self._suspend()
 
     def _on_page(self, page: Page) -> None:
         self._changed = True

@@ -175,7 +175,11 @@ async def test_nothing_is_left_when_the_server_is_killed(site: str) -> None:
             while b"seeded" not in await server.stdout.readline():
                 pass
         started = psutil.Process(server.pid).children(recursive=True)
-        assert any(process.status() == psutil.STATUS_STOPPED for process in started)
+
+        async def one_stopped() -> bool:
+            return any(process.status() == psutil.STATUS_STOPPED for process in started)
+
+        await eventually(one_stopped)
     finally:
         server.kill()
         await server.wait()

@@ -448,8 +448,8 @@ async def test_only_a_download_needs_a_folder(
 def _contents(folder: Path) -> dict[str, bytes]:
     """What is in the session folders of a temporary folder; "" for an empty one."""
     found = {"": b""} if any(folder.glob("browser-gym-*")) else {}
-    files = {path.name: path.read_bytes() for path in folder.glob("browser-gym-*/*")}
-    return files or found
+    paths = [path for path in folder.glob("browser-gym-*/**/*") if path.is_file()]
+    return {path.name: path.read_bytes() for path in paths} or found
 
 
 async def test_shutdown_leaves_no_process(site: str) -> None:
