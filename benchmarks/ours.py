@@ -11,7 +11,8 @@ from resources_servers.browser_gym.actions import parse_action
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.browser.page import Observation
 from resources_servers.browser_gym.browser.pool import LocalPool
-from resources_servers.browser_gym.sessions import Session, Sessions, SessionSettings
+from resources_servers.browser_gym.session import Session, SessionSettings
+from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.task_row import BrowserStart
 
 WIDTH, HEIGHT = 1280, 720

@@ -29,7 +29,8 @@ from resources_servers.browser_gym.browser.backend import BrowserError
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.browser.policy import origin_of
 from resources_servers.browser_gym.browser.pool import LocalLease, LocalPool
-from resources_servers.browser_gym.sessions import Session, SessionError, Sessions, SessionSettings
+from resources_servers.browser_gym.session import Session, SessionError, SessionSettings
+from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.task_row import BrowserStart
 from tests.simulators.http_server import serve
 

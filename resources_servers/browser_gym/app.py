@@ -42,12 +42,8 @@ from resources_servers.browser_gym.contract import (
 )
 from resources_servers.browser_gym.demo_gym.server import running as running_demo_gym
 from resources_servers.browser_gym.metrics import category_metrics
-from resources_servers.browser_gym.sessions import (
-    OperationConflict,
-    SessionError,
-    Sessions,
-    SessionSettings,
-)
+from resources_servers.browser_gym.session import SessionError, SessionSettings
+from resources_servers.browser_gym.sessions import OperationConflict, Sessions
 from resources_servers.browser_gym.strict_json import StrictJson
 from resources_servers.browser_gym.task_row import ClockMode, VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry

@@ -10,125 +10,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
-import tempfile
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Collection, Coroutine
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from playwright.async_api import Error
 
 from resources_servers.browser_gym import actions as act
-from resources_servers.browser_gym.browser import start_state
 from resources_servers.browser_gym.browser.backend import (
     FAILURE_EXPIRED,
     FAILURE_LOST,
-    FAILURE_UNAVAILABLE,
     BrowserBackend,
-    BrowserLease,
     BrowserLost,
-    BrowserSpec,
 )
-from resources_servers.browser_gym.browser.capture import ImageFormat, Storage
 from resources_servers.browser_gym.browser.final_state import (
     FinalState,
     More,
     read_final,
     read_more,
 )
-from resources_servers.browser_gym.browser.input import ActionError
-from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
-from resources_servers.browser_gym.browser.page_clock import PageClock
-from resources_servers.browser_gym.browser.policy import (
-    Reach,
-    UrlNotAllowed,
-    normalize_url,
-    origin_of,
+from resources_servers.browser_gym.browser.page import Observation
+from resources_servers.browser_gym.browser.policy import normalize_url
+from resources_servers.browser_gym.session import (
+    Operation,
+    Session,
+    SessionError,
+    SessionSettings,
+    StepOutcome,
+    open_session,
 )
-from resources_servers.browser_gym.browser.renderers import Freezer
-from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tab, Tabs
-from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
+from resources_servers.browser_gym.task_row import BrowserStart
 
 logger = logging.getLogger(__name__)
 
 _REMEMBERED_CLOSED = 10_000
 _REMEMBERED_OPERATIONS = 4
-_FIRST_TAB_TIMEOUT_S = 30
-
-
-class SessionError(Exception):
-    """A session cannot do what was asked; never the model's fault.
-
-    Attributes:
-        failure_kind: a name from NeMo Gym's vocabulary.
-    """
-
-    def __init__(self, message: str, failure_kind: str) -> None:
-        super().__init__(message)
-        self.failure_kind = failure_kind
-
-
-class StartPageError(SessionError):
-    """The start page could not be opened."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, FAILURE_UNAVAILABLE)
 
 
 class OperationConflict(ValueError):
     """An operation id was used again for another batch."""
-
-
-@dataclass(frozen=True)
-class SessionSettings:
-    """How sessions behave; see the server's README for each value."""
-
-    image_format: ImageFormat = "jpeg"
-    image_quality: int = 85
-    settle_max_ms: int = 3_000
-    action_timeout_s: float = 15
-    navigation_timeout_s: float = 30
-    dialog_policy: DialogPolicy = "accept"
-    idle_timeout_s: float = 900
-    clock: ClockMode = "real"
-    locale: str = "en-US"
-    timezone: str = "UTC"
-    allow_private_addresses: bool = False
-    ignore_tls_errors: bool = False
-
-
-@dataclass(eq=False)
-class Session:
-    """One rollout's browser."""
-
-    session_id: str
-    lease: BrowserLease
-    tabs: Tabs
-    reach: Reach
-    driver: PageDriver
-    width: int
-    height: int
-    folder: Path
-    freezer: Freezer | None = None
-    start_origin: str = "null"
-    initial: Storage = field(default_factory=dict)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    last_used: float = field(default_factory=time.monotonic)
-    in_flight: int = 0
-    operations: OrderedDict[str, _Operation] = field(default_factory=OrderedDict)
-
-
-StepOutcome = tuple[list[ActionResult], Observation]
-
-
-@dataclass(frozen=True)
-class _Operation:
-    batch: list[act.Action]
-    task: asyncio.Task[StepOutcome]
 
 
 ClosedBy = Literal["closed", "verified", "expired", "lost"]
@@ -185,7 +106,16 @@ class Sessions:
             StartPageError: the page did not open.
         """
         start_url = normalize_url(start_url)
-        work = self._task(self._seed(start_url, width, height, start or BrowserStart(), gym_url))
+        opening = open_session(
+            self._backend,
+            self._settings,
+            start_url,
+            width,
+            height,
+            start or BrowserStart(),
+            gym_url,
+        )
+        work = self._task(self._seed(opening))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -207,7 +137,7 @@ class Sessions:
         session = self._find(session_id)
         operation = session.operations.get(operation_id) if operation_id else None
         if operation is None:
-            operation = _Operation(batch, self._task(self._step(session, batch)))
+            operation = Operation(batch, self._task(self._step(session, batch)))
             if operation_id:
                 session.operations[operation_id] = operation
                 while len(session.operations) > _REMEMBERED_OPERATIONS:
@@ -271,87 +201,10 @@ class Sessions:
         raise SessionError(f"there is no session {session_id!r} on this server", FAILURE_LOST)
 
     async def _seed(
-        self, start_url: str, width: int, height: int, start: BrowserStart, gym_url: str | None
+        self, opening: Coroutine[Any, Any, tuple[Session, Observation]]
     ) -> tuple[Session, Observation]:
-        settings = self._settings
-        own = [start_url, *([gym_url] if gym_url else []), *start.allowed_origins]
-        own_origins = [origin_of(url) for url in own]
-        defaults = BrowserSpec(
-            width,
-            height,
-            settings.locale,
-            settings.timezone,
-            ignore_tls_errors=settings.ignore_tls_errors,
-        )
-        lease = await self._backend.acquire(start_state.context_spec(start, defaults, start_url))
-        session_id = str(uuid.uuid4())
-        folder = Path(tempfile.gettempdir(), f"browser-gym-{session_id}")
-        tabs = Tabs(
-            lease.context,
-            dialog_policy=settings.dialog_policy,
-            download_dir=folder / "downloads",
-            files={name: folder / "files" / name for name in start.files},
-        )
-        freezer: Freezer | None = None
-        reach = Reach(
-            lease.context,
-            own_origins=own_origins,
-            allow_private=settings.allow_private_addresses,
-            report=tabs.report,
-        )
-        try:
-            if start.files:
-                await asyncio.to_thread(_write_files, folder / "files", start)
-            # Playwright waits for ever when Chromium is frozen.
-            async with asyncio.timeout(_FIRST_TAB_TIMEOUT_S):
-                (clock, first), _ = await asyncio.gather(
-                    _first_tab(start, start_url, settings.clock, lease, tabs),
-                    reach.enforce(),
-                )
-            await start_state.store(start, first.page)
-            driver = PageDriver(
-                lease.context,
-                tabs,
-                clock,
-                reach,
-                width=width,
-                height=height,
-                image_format=settings.image_format,
-                image_quality=settings.image_quality,
-                settle_max_ms=settings.settle_max_ms,
-                action_timeout_s=settings.action_timeout_s,
-                navigation_timeout_s=settings.navigation_timeout_s,
-            )
-            if clock.stands_still and lease.renderers:
-                freezer = Freezer(lease.context, lease.renderers)
-            session = Session(
-                session_id, lease, tabs, reach, driver, width, height, folder, freezer
-            )
-            try:
-                observation, session.initial = await driver.open(start_url)
-            except (ActionError, UrlNotAllowed) as error:
-                hint = "; see ignore_tls_errors" if "certificate" in str(error) else ""
-                raise StartPageError(f"the start page did not open: {error}{hint}") from error
-            session.start_origin = origin_of(tabs.active.page.url)
-            if freezer:
-                freezer.freeze(tabs)
-        except BaseException as error:
-            try:
-                if freezer:
-                    await freezer.stop()
-                await tabs.stop()
-                await reach.stop()
-            finally:
-                await lease.release()
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-            if isinstance(error, (Error, TimeoutError)):
-                reason = str(error) or "it did not answer in time"
-                raise BrowserLost(f"the browser failed during seed: {reason}") from error
-            if isinstance(error, OSError):
-                reason = f"the task's files could not be written: {error}"
-                raise SessionError(reason, FAILURE_UNAVAILABLE) from error
-            raise
-        self._open[session_id] = session
+        session, observation = await opening
+        self._open[session.session_id] = session
         return session, observation
 
     def _discard_seeded(self, work: asyncio.Task[tuple[Session, Observation]]) -> None:
@@ -389,7 +242,7 @@ class Sessions:
             async with session.lock:
                 self._find(session.session_id)  # it may have been closed while we waited
                 try:
-                    async with _awake(session):
+                    async with session.awake():
                         yield
                 except (Error, TimeoutError) as error:
                     raise BrowserLost(f"the session's browser failed: {error}") from error
@@ -411,14 +264,7 @@ class Sessions:
         self._closed[session.session_id] = closed_by
         while len(self._closed) > _REMEMBERED_CLOSED:
             self._closed.popitem(last=False)
-        try:
-            if session.freezer:
-                await session.freezer.stop()
-            await session.tabs.stop()
-            await session.reach.stop()
-        finally:
-            await session.lease.release()
-            await asyncio.to_thread(shutil.rmtree, session.folder, ignore_errors=True)
+        await session.release()
 
     async def _expire_idle(self) -> None:
         limit = self._settings.idle_timeout_s
@@ -441,31 +287,3 @@ class Sessions:
         if not task.cancelled() and (error := task.exception()):
             # Awaited by a caller as a rule; read here so that one who left is not warned about.
             logger.debug("a session task failed: %r", error)
-
-
-def _write_files(folder: Path, start: BrowserStart) -> None:
-    """Write a task's files to `folder`, as the browser reads what it uploads from the disk."""
-    folder.mkdir(parents=True)
-    for name, file in start.files.items():
-        (folder / name).write_bytes(file.content)
-
-
-@contextlib.asynccontextmanager
-async def _awake(session: Session):
-    """Let a session's pages run for the block, if they stand still between steps."""
-    freezer = session.freezer
-    if freezer is None:
-        yield
-        return
-    freezer.thaw()
-    yield
-    if not session.lease.lost:
-        freezer.freeze(session.tabs)
-
-
-async def _first_tab(
-    start: BrowserStart, start_url: str, clock: ClockMode, lease: BrowserLease, tabs: Tabs
-) -> tuple[PageClock, Tab]:
-    """Bring a context to a task's state; return its clock and its first tab."""
-    page_clock = await start_state.prepare(start, lease.context, start_url, clock)
-    return page_clock, await tabs.open_first()

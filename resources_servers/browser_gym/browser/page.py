@@ -9,32 +9,26 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from playwright.async_api import BrowserContext, Error, Page, Response
-from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+from playwright.async_api import BrowserContext, Error
 
 from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser.camera import Camera
 from resources_servers.browser_gym.browser.capture import (
     Image,
     ImageFormat,
     Storage,
-    is_fullscreen,
     read_storage,
     shown_text,
-    take_screenshot,
 )
 from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.input import Input
+from resources_servers.browser_gym.browser.navigation import Navigation, first_line
 from resources_servers.browser_gym.browser.page_clock import (
     BETWEEN_ACTIONS_MS,
     STEP_MS,
     PageClock,
 )
-from resources_servers.browser_gym.browser.policy import (
-    Reach,
-    UrlNotAllowed,
-    certificate_problem,
-    normalize_url,
-)
+from resources_servers.browser_gym.browser.policy import Reach, UrlNotAllowed, normalize_url
 from resources_servers.browser_gym.browser.pulse import PageBusy
 from resources_servers.browser_gym.browser.reading import Reader
 from resources_servers.browser_gym.browser.settle import Settler
@@ -43,8 +37,6 @@ from resources_servers.browser_gym.keys import UnknownKeyError
 
 # New tabs and reloads after a crash that one wait follows; some pages never stop.
 _MAX_FOLLOWED = 5
-_CAPTURE_TRIES = 10
-_CAPTURE_PAUSE_S = 0.05
 _NEED_NO_PAGE = (
     act.Screenshot
     | act.Zoom
@@ -137,10 +129,11 @@ class PageDriver:
         self._context = context
         self._tabs = tabs
         self._reach = reach
-        self._width, self._height = width, height
         self._zoom: act.Region | None = None
-        self._format: ImageFormat = image_format
-        self._quality = image_quality
+        self._camera = Camera(
+            width=width, height=height, image_format=image_format, image_quality=image_quality
+        )
+        self._navigation = Navigation(tabs, reach, timeout_s=navigation_timeout_s)
         self._action_timeout_s = action_timeout_s
         self._navigation_timeout_s = navigation_timeout_s
         self._clock = clock
@@ -182,7 +175,7 @@ class PageDriver:
         tab = self._tabs.active
         zoom, self._zoom = self._zoom, None
         image, tabs, *_ = await asyncio.gather(
-            self._capture(tab, zoom),
+            self._camera.capture(tab, zoom),
             self._tabs.describe(),
             self._clock.pause(),
             beside() if beside else asyncio.sleep(0),
@@ -218,7 +211,7 @@ class PageDriver:
             await tab.page.goto("about:blank", timeout=self._action_timeout_s * 1000)
         except Error:
             return None
-        return await self._capture(tab)
+        return await self._camera.capture(tab)
 
     async def open(self, url: str) -> tuple[Observation, Storage]:
         """Open the session's start page; return what it shows, and what is in localStorage then.
@@ -226,7 +219,7 @@ class PageDriver:
         Raises:
             ActionError: the address is not allowed or did not answer.
         """
-        status = await self._navigate(url)
+        status = await self._navigation.to(url)
         self._reach.opened()
         if status and status >= 400:
             raise ActionError(f"{url} answered HTTP {status}")
@@ -261,31 +254,6 @@ class PageDriver:
                 return settled
         return False
 
-    async def _capture(self, tab: Tab, zoom: act.Region | None = None) -> Image | None:
-        if not tab.page.url:
-            return None  # a new tab whose first page has not come yet draws nothing
-        for _ in range(_CAPTURE_TRIES):
-            try:
-                return await tab.pulse.unless_busy(lambda: self._take_screenshot(tab, zoom))
-            except (TimeoutError, PageBusy):
-                return None
-            except Error:
-                # Refused for the moment in which one document gives way to the next.
-                await asyncio.sleep(_CAPTURE_PAUSE_S)
-        return None
-
-    async def _take_screenshot(self, tab: Tab, region: act.Region | None) -> Image:
-        scale = 1.0
-        if region:
-            scale = min(
-                self._width / (region.x1 - region.x0), self._height / (region.y1 - region.y0)
-            )
-        elif await is_fullscreen(tab.cdp):
-            region = act.Region(x0=0, y0=0, x1=self._width, y1=self._height)
-        return await take_screenshot(
-            tab.cdp, self._format, self._quality, region=region, scale=scale
-        )
-
     async def _run_one(self, action: act.Action) -> ActionResult:
         limit_s = self._action_timeout_s + _own_duration_s(action)
         if isinstance(action, act.Navigate | act.NewTab | act.GoBack | act.GoForward | act.Reload):
@@ -303,7 +271,7 @@ class PageDriver:
             if any(tab.crashed for tab in self._tabs.all):
                 error = f"{action.type}: the page crashed and is loaded again"
             else:
-                error = f"{action.type}: {_first_line(reason)}"
+                error = f"{action.type}: {first_line(reason)}"
         else:
             return ActionResult(action.type, "ok", text=text)
         return ActionResult(action.type, "error", error=error)
@@ -329,7 +297,7 @@ class PageDriver:
             case act.Screenshot():
                 return None
             case act.Zoom():
-                self._zoom = self._checked(action.region)
+                self._zoom = self._camera.checked(action.region)
             case act.PageText():
                 return await self._reader.page_text()
             case act.Find():
@@ -359,18 +327,18 @@ class PageDriver:
             case act.Wait():
                 await self._settler.pass_time(action.ms)
             case act.Navigate():
-                await self._navigate(action.url)
+                await self._navigation.to(action.url)
             case act.GoBack():
-                await self._history(-1)
+                await self._navigation.through_history(-1)
             case act.GoForward():
-                await self._history(+1)
+                await self._navigation.through_history(+1)
             case act.Reload():
-                await self._go(self._tabs.url_of(tab), lambda _, **how: tab.page.reload(**how))
+                await self._navigation.reload()
             case act.NewTab():
                 url = normalize_url(action.url) if action.url else None
                 await self._tabs.open()
                 if url:
-                    await self._navigate(url)
+                    await self._navigation.to(url)
                 return await self._tabs_text()
             case act.SwitchTab():
                 await self._tabs.activate(self._tabs.find(index=action.index, tab_id=action.tab_id))
@@ -387,69 +355,6 @@ class PageDriver:
                     return "the pointer has not been placed yet"
                 return "x={:g}, y={:g}".format(*self._input.cursor)
         return None
-
-    def _checked(self, region: act.Region) -> act.Region:
-        """Return a region that can be shown enlarged; tell the model what is wrong with another."""
-        x0, y0, x1, y1 = region.x0, region.y0, region.x1, region.y1
-        if x1 <= x0 or y1 <= y0:
-            raise ActionError(
-                f"the region from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) is empty or reversed: "
-                "give its top left corner as x0, y0 and its bottom right one as x1, y1"
-            )
-        if x0 < 0 or y0 < 0 or x1 > self._width or y1 > self._height:
-            raise ActionError(
-                f"the region from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) reaches outside the "
-                f"{self._width}x{self._height} viewport: keep x within 0 and {self._width}, "
-                f"y within 0 and {self._height}, and scroll to see more"
-            )
-        if min(x1 - x0, y1 - y0) < act.MIN_ZOOM_PX:
-            raise ActionError(
-                f"the region is {x1 - x0:g}x{y1 - y0:g} px: make it at least "
-                f"{act.MIN_ZOOM_PX} px wide and high"
-            )
-        return region
-
-    @property
-    def _page(self) -> Page:
-        return self._tabs.active.page
-
-    async def _navigate(self, url: str) -> int | None:
-        """Go to an address and return the HTTP status, if there is one."""
-        url = normalize_url(url)
-        self._reach.refusal = None
-        response = await self._go(url, self._page.goto)
-        return response.status if response else None
-
-    async def _history(self, offset: int) -> None:
-        cdp = self._tabs.active.cdp
-        history = await cdp.send("Page.getNavigationHistory")
-        index = history["currentIndex"] + offset
-        if not 0 <= index < len(history["entries"]):
-            raise ActionError(f"there is no {'earlier' if offset < 0 else 'later'} page")
-        go = self._page.go_back if offset < 0 else self._page.go_forward
-        await self._go(history["entries"][index]["url"], lambda _, **how: go(**how))
-
-    async def _go(self, url: str, go: Callable[..., Awaitable[Response | None]]) -> Response | None:
-        """Wait until the way to another page is answered.
-
-        Raises:
-            ActionError: it failed, or took too long and was given up.
-        """
-        tab = self._tabs.active
-        try:
-            return await go(url, wait_until="commit", timeout=self._navigation_timeout_s * 1000)
-        except PlaywrightTimeoutError as error:
-            with contextlib.suppress(Error):
-                await tab.cdp.send("Page.stopLoading")
-            raise ActionError(
-                f"{url} did not answer within {self._navigation_timeout_s:g} s"
-            ) from error
-        except Error as error:
-            reason = _first_line(error)
-            if "Download is starting" in reason:
-                return None  # reported as a download; the page stays where it is
-            reason = self._reach.refusal or certificate_problem(reason) or reason
-            raise ActionError(f"{url} could not be opened: {reason}") from error
 
     async def _tabs_text(self) -> str:
         await self._tabs.arrived()
@@ -477,10 +382,3 @@ def _own_duration_s(action: act.Action) -> float:
         case act.Type():
             return len(action.text) * 0.01
     return 0
-
-
-def _first_line(error: Exception) -> str:
-    """Return a Playwright error's first line without the name of the call."""
-    lines = str(error).strip().splitlines()
-    line = lines[0] if lines else type(error).__name__
-    return line.split(": ", 1)[1] if line.startswith(("Page.", "Mouse.", "Keyboard.")) else line

@@ -19,7 +19,8 @@ from resources_servers.browser_gym.browser.chromium import (
 from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.demo_gym import server
 from resources_servers.browser_gym.demo_gym.tasks import BROWSER, VIEWPORT, load_tasks, seed_state
-from resources_servers.browser_gym.sessions import Sessions, SessionSettings
+from resources_servers.browser_gym.session import SessionSettings
+from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 from resources_servers.browser_gym.tests.test_demo_gym import SOLUTIONS, grade, results
 from responses_api_agents.browser_agent.adapters.openai_actions import (

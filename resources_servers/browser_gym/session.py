@@ -1,0 +1,228 @@
+"""One rollout's browser session: how it is opened, what belongs to it, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.async_api import Error
+
+from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser import start_state
+from resources_servers.browser_gym.browser.backend import (
+    FAILURE_UNAVAILABLE,
+    BrowserBackend,
+    BrowserLease,
+    BrowserLost,
+    BrowserSpec,
+)
+from resources_servers.browser_gym.browser.capture import ImageFormat, Storage
+from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
+from resources_servers.browser_gym.browser.page_clock import PageClock
+from resources_servers.browser_gym.browser.policy import Reach, UrlNotAllowed, origin_of
+from resources_servers.browser_gym.browser.renderers import Freezer
+from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tab, Tabs
+from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
+
+_FIRST_TAB_TIMEOUT_S = 30
+
+StepOutcome = tuple[list[ActionResult], Observation]
+
+
+class SessionError(Exception):
+    """A session cannot do what was asked; never the model's fault.
+
+    Attributes:
+        failure_kind: a name from NeMo Gym's vocabulary.
+    """
+
+    def __init__(self, message: str, failure_kind: str) -> None:
+        super().__init__(message)
+        self.failure_kind = failure_kind
+
+
+class StartPageError(SessionError):
+    """The start page could not be opened."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, FAILURE_UNAVAILABLE)
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """How sessions behave; see the server's README for each value."""
+
+    image_format: ImageFormat = "jpeg"
+    image_quality: int = 85
+    settle_max_ms: int = 3_000
+    action_timeout_s: float = 15
+    navigation_timeout_s: float = 30
+    dialog_policy: DialogPolicy = "accept"
+    idle_timeout_s: float = 900
+    clock: ClockMode = "real"
+    locale: str = "en-US"
+    timezone: str = "UTC"
+    allow_private_addresses: bool = False
+    ignore_tls_errors: bool = False
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A batch that was asked for under an id, and what becomes of it."""
+
+    batch: list[act.Action]
+    task: asyncio.Task[StepOutcome]
+
+
+@dataclass(eq=False)
+class Session:
+    """One rollout's browser."""
+
+    session_id: str
+    lease: BrowserLease
+    tabs: Tabs
+    reach: Reach
+    driver: PageDriver
+    width: int
+    height: int
+    folder: Path
+    freezer: Freezer | None = None
+    start_origin: str = "null"
+    initial: Storage = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    last_used: float = field(default_factory=time.monotonic)
+    in_flight: int = 0
+    operations: OrderedDict[str, Operation] = field(default_factory=OrderedDict)
+
+    @asynccontextmanager
+    async def awake(self) -> AsyncIterator[None]:
+        """Let the pages run for the block, if they stand still between steps."""
+        if self.freezer is None:
+            yield
+            return
+        self.freezer.thaw()
+        yield
+        if not self.lease.lost:
+            self.freezer.freeze(self.tabs)
+
+    async def release(self) -> None:
+        """End what runs on behalf of the session, and give its browser back."""
+        await _release(self.lease, self.tabs, self.reach, self.freezer, self.folder)
+
+
+async def open_session(
+    backend: BrowserBackend,
+    settings: SessionSettings,
+    start_url: str,
+    width: int,
+    height: int,
+    start: BrowserStart,
+    gym_url: str | None,
+) -> tuple[Session, Observation]:
+    """Open a session on `start_url`, or leave nothing behind; see `Sessions.seed`."""
+    own = [start_url, *([gym_url] if gym_url else []), *start.allowed_origins]
+    own_origins = [origin_of(url) for url in own]
+    defaults = BrowserSpec(
+        width,
+        height,
+        settings.locale,
+        settings.timezone,
+        ignore_tls_errors=settings.ignore_tls_errors,
+    )
+    lease = await backend.acquire(start_state.context_spec(start, defaults, start_url))
+    session_id = str(uuid.uuid4())
+    folder = Path(tempfile.gettempdir(), f"browser-gym-{session_id}")
+    tabs = Tabs(
+        lease.context,
+        dialog_policy=settings.dialog_policy,
+        download_dir=folder / "downloads",
+        files={name: folder / "files" / name for name in start.files},
+    )
+    freezer: Freezer | None = None
+    reach = Reach(
+        lease.context,
+        own_origins=own_origins,
+        allow_private=settings.allow_private_addresses,
+        report=tabs.report,
+    )
+    try:
+        if start.files:
+            await asyncio.to_thread(_write_files, folder / "files", start)
+        # Playwright waits for ever when Chromium is frozen.
+        async with asyncio.timeout(_FIRST_TAB_TIMEOUT_S):
+            (clock, first), _ = await asyncio.gather(
+                _first_tab(start, start_url, settings.clock, lease, tabs),
+                reach.enforce(),
+            )
+        await start_state.store(start, first.page)
+        driver = PageDriver(
+            lease.context,
+            tabs,
+            clock,
+            reach,
+            width=width,
+            height=height,
+            image_format=settings.image_format,
+            image_quality=settings.image_quality,
+            settle_max_ms=settings.settle_max_ms,
+            action_timeout_s=settings.action_timeout_s,
+            navigation_timeout_s=settings.navigation_timeout_s,
+        )
+        if clock.stands_still and lease.renderers:
+            freezer = Freezer(lease.context, lease.renderers)
+        session = Session(session_id, lease, tabs, reach, driver, width, height, folder, freezer)
+        try:
+            observation, session.initial = await driver.open(start_url)
+        except (ActionError, UrlNotAllowed) as error:
+            hint = "; see ignore_tls_errors" if "certificate" in str(error) else ""
+            raise StartPageError(f"the start page did not open: {error}{hint}") from error
+        session.start_origin = origin_of(tabs.active.page.url)
+        if freezer:
+            freezer.freeze(tabs)
+    except BaseException as error:
+        await _release(lease, tabs, reach, freezer, folder)
+        if isinstance(error, (Error, TimeoutError)):
+            reason = str(error) or "it did not answer in time"
+            raise BrowserLost(f"the browser failed during seed: {reason}") from error
+        if isinstance(error, OSError):
+            reason = f"the task's files could not be written: {error}"
+            raise SessionError(reason, FAILURE_UNAVAILABLE) from error
+        raise
+    return session, observation
+
+
+async def _release(
+    lease: BrowserLease, tabs: Tabs, reach: Reach, freezer: Freezer | None, folder: Path
+) -> None:
+    try:
+        if freezer:
+            await freezer.stop()
+        await tabs.stop()
+        await reach.stop()
+    finally:
+        await lease.release()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _first_tab(
+    start: BrowserStart, start_url: str, clock: ClockMode, lease: BrowserLease, tabs: Tabs
+) -> tuple[PageClock, Tab]:
+    """Bring a context to a task's state; return its clock and its first tab."""
+    page_clock = await start_state.prepare(start, lease.context, start_url, clock)
+    return page_clock, await tabs.open_first()
+
+
+def _write_files(folder: Path, start: BrowserStart) -> None:
+    """Write a task's files to `folder`, as the browser reads what it uploads from the disk."""
+    folder.mkdir(parents=True)
+    for name, file in start.files.items():
+        (folder / name).write_bytes(file.content)
