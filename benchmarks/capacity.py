@@ -38,8 +38,8 @@ THROUGHPUT_S = 4
 IDLE_S = 2
 WINDOWS = 5
 IDLE_BROWSERS: dict[str, dict[str, Any]] = {
-    "idle32_cpu_percent": {"clock": "real"},
-    "idle32_step_clock_cpu_percent": {"clock": "step"},
+    "idle32_real_clock_cpu_percent": {"clock": "real"},
+    "idle32_cpu_percent": {"clock": "step"},
 }
 """A task row's `browser` fields, for the sessions whose idle cost is measured, by figure."""
 ROLLOUT_STEPS = 50

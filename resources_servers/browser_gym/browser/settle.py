@@ -121,6 +121,7 @@ _QUIET_SCRIPT = """
 _QUIET_MS = 50
 _PROBE_CAP_MS = 500
 _MAX_FRAMES = 8
+_LONGEST = 4
 
 
 class Settler:
@@ -159,13 +160,19 @@ class Settler:
         self._acting = False
 
     async def settle(self, page: Page) -> bool:
-        """Wait until `page` is quiet; return False if the bound came first."""
+        """Wait until `page` is quiet; return False if the bound came first.
+
+        A page whose time stands still cannot load on after the step. So as long as the network
+        brings it something, the bound is put off, up to `_LONGEST` times.
+        """
         deadline = time.monotonic() + self._max_s
+        last_deadline = deadline + self._clock.stands_still * (_LONGEST - 1) * self._max_s
         timers_due = False
         while (left := deadline - time.monotonic()) > 0 and not page.is_closed():
             if self._pending:
                 if not await self._network_changed(left):
                     return False
+                deadline = min(time.monotonic() + self._max_s, last_deadline)
             elif not await self._move(left, timers_due):
                 before = self._followed
                 quiet, timers_due = await self._probe(page, left)
