@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Client, eventually
+from conftest import Client, ClientFactory, eventually
 from resources_servers.browser_gym.task_row import TaskRow
 from resources_servers.browser_gym.verification.assertions import evaluate
 from tests.apps.packages import DOWNLOAD_TIMEOUT_S, DownloadFailed, fetch, load_packages
@@ -80,20 +80,27 @@ async def test_app(client: Client, apps: str, task_id: str) -> None:
     await asyncio.gather(right(), wrong())
 
 
-async def test_todomvc(client: Client, apps: str) -> None:
-    tasks = todo_tasks(apps)
-    assert len(tasks) >= 25
+async def test_todomvc_under_the_step_clock(new_client: ClientFactory, apps: str) -> None:
+    """All sessions are open at once, and stand still while others act."""
+    tasks = [(task, False) for task in todo_tasks(apps)]
+    tasks += [(task, True) for task, _ in tasks if task.task_id.split("-")[1] in CONFUSED]
+    assert len(tasks) >= 28
+    client = await new_client(clock="step", max_sessions=len(tasks), warm_contexts=0)
     free = asyncio.Semaphore(4)
 
-    async def check(task: AppTask, *, wrong: bool) -> None:
+    async def begin(task: AppTask) -> str:
         async with free:
-            assert_reward(await solve(client, task, wrong=wrong), 0 if wrong else 1)
+            return await seed(client, task)
 
+    async def check(task: AppTask, wrong: bool, env_id: str) -> None:
+        async with free:
+            await play(client, env_id, task.wrong if wrong else task.right)
+            assert_reward(await grade(client, task, env_id), 0 if wrong else 1)
+
+    env_ids = await asyncio.gather(*(begin(task) for task, _ in tasks))
     async with asyncio.TaskGroup() as group:
-        for task in tasks:
-            group.create_task(check(task, wrong=False))
-            if task.task_id.removeprefix("TODOMVC-") in CONFUSED:
-                group.create_task(check(task, wrong=True))
+        for (task, wrong), env_id in zip(tasks, env_ids, strict=True):
+            group.create_task(check(task, wrong, env_id))
 
 
 async def test_an_exported_file_is_reported(client: Client, apps: str) -> None:
