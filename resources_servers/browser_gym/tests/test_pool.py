@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import Client, ClientFactory, build_server, eventually, running_client
-from resources_servers.browser_gym import sessions as sessions_module
+from resources_servers.browser_gym import session as session_module
 from resources_servers.browser_gym.browser import pool as pool_module
 from resources_servers.browser_gym.browser import process as process_module
 from resources_servers.browser_gym.browser.backend import (
@@ -308,7 +308,7 @@ async def test_process_that_has_grown_is_recycled(new_pool: PoolFactory) -> None
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "CONTEXT_TIMEOUT_S", 2)
     monkeypatch.setattr(process_module, "CLOSE_TIMEOUT_S", 2)
-    monkeypatch.setattr(sessions_module, "_FIRST_TAB_TIMEOUT_S", 2)
+    monkeypatch.setattr(session_module, "_FIRST_TAB_TIMEOUT_S", 2)
 
 
 @pytest.mark.usefixtures("short_timeouts")
