@@ -39,6 +39,19 @@ def site() -> Iterator[str]:
         yield url
 
 
+RESPONSE: dict[str, Any] = {
+    "id": "r",
+    "object": "response",
+    "created_at": 0,
+    "model": "m",
+    "output": [],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+"""A model's response without a message, as `/verify` wants one."""
+
+
 def build_server(**config: Any) -> FastAPI:
     """Build a resources server's app."""
     # Imported here, as it takes seconds that most test files need not wait.

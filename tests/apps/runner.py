@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conftest import Client
+from conftest import RESPONSE, Client
 from resources_servers.browser_gym.verification.assertions import Assertion, parse_assertions
 
 HERE = Path(__file__).parent
@@ -56,29 +55,18 @@ def load_tasks(origin: str) -> list[AppTask]:
     return [AppTask(row, **scripts[row["verifier_metadata"]["task_id"]]) for row in _lines(rows)]
 
 
-async def solve(
-    client: Client, task: AppTask, *, wrong: bool = False, **seed_fields: Any
-) -> dict[str, Any]:
-    """Runs a task's script in a session of its own and returns the answer of `/verify`.
-
-    Raises:
-        AssertionError: An action failed, or what a script looks for is not on the screen.
-    """
-    env_id = await seed(client, task, **seed_fields)
-    await play(client, env_id, task.wrong if wrong else task.right)
-    return await grade(client, task, env_id)
-
-
-async def seed(client: Client, task: AppTask, **seed_fields: Any) -> str:
+async def seed(client: Client, task: AppTask) -> str:
     """Opens a session for a task and returns its name."""
-    seeded = await client.seed(
-        task.row["verifier_metadata"]["start_url"], **task.row, **seed_fields
-    )
+    seeded = await client.seed(task.row["verifier_metadata"]["start_url"], **task.row)
     return seeded["env_id"]
 
 
 async def play(client: Client, env_id: str, script: Sequence[Turn]) -> list[dict[str, Any]]:
-    """Runs a script and returns the answer of `/step` to each of its turns."""
+    """Runs a script and returns the answer of `/step` to each of its turns.
+
+    Raises:
+        AssertionError: An action failed, or what the script looks for is not on the screen.
+    """
     answers: list[dict[str, Any]] = []
     for turn in script:
         batch = turn if isinstance(turn, list) else [turn]
@@ -91,17 +79,7 @@ async def play(client: Client, env_id: str, script: Sequence[Turn]) -> list[dict
 
 async def grade(client: Client, task: AppTask, env_id: str) -> dict[str, Any]:
     """Ends a session and returns the answer of `/verify`."""
-    response = {
-        "id": "r",
-        "object": "response",
-        "created_at": int(time.time()),
-        "model": "script",
-        "output": [],
-        "parallel_tool_calls": False,
-        "tool_choice": "auto",
-        "tools": [],
-    }
-    return await client.post("/verify", {**task.row, "response": response, "env_id": env_id})
+    return await client.post("/verify", {**task.row, "response": RESPONSE, "env_id": env_id})
 
 
 async def _with_points(client: Client, env_id: str, action: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from conftest import Client, ClientFactory, eventually
 from resources_servers.browser_gym.task_row import TaskRow
 from resources_servers.browser_gym.verification.assertions import evaluate
 from tests.apps.packages import DOWNLOAD_TIMEOUT_S, DownloadFailed, fetch, load_packages
-from tests.apps.runner import ROW_ORIGIN, AppTask, grade, load_tasks, play, seed, solve
+from tests.apps.runner import ROW_ORIGIN, AppTask, grade, load_tasks, play, seed
 from tests.apps.site import create_apps_site
 from tests.apps.todomvc import todo_tasks
 from tests.simulators.http_server import serve
@@ -75,7 +75,9 @@ async def test_app(client: Client, apps: str, task_id: str) -> None:
         assert_reward(await grade(client, task, env_id), 1)
 
     async def wrong() -> None:
-        assert_reward(await solve(client, task, wrong=True), 0)
+        env_id = await seed(client, task)
+        await play(client, env_id, task.wrong)
+        assert_reward(await grade(client, task, env_id), 0)
 
     await asyncio.gather(right(), wrong())
 

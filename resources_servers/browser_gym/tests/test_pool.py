@@ -11,7 +11,14 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from conftest import Client, ClientFactory, build_server, eventually, running_client
+from conftest import (
+    RESPONSE,
+    Client,
+    ClientFactory,
+    build_server,
+    eventually,
+    running_client,
+)
 from resources_servers.browser_gym import session as session_module
 from resources_servers.browser_gym.browser import pool as pool_module
 from resources_servers.browser_gym.browser import process as process_module
@@ -445,16 +452,6 @@ async def test_metrics_count_verdicts(
 
 
 VERIFIES = "browser_gym_verifies_total"
-RESPONSE = {
-    "id": "r",
-    "created_at": 0,
-    "model": "m",
-    "object": "response",
-    "output": [],
-    "parallel_tool_calls": False,
-    "tool_choice": "auto",
-    "tools": [],
-}
 
 
 async def _health(client: Client) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import Client, eventually, running_client
+from conftest import RESPONSE, Client, eventually, running_client
 from resources_servers.browser_gym.browser import pool
 from resources_servers.browser_gym.browser.chromium import launch_args
 
@@ -139,18 +139,6 @@ async def test_a_page_in_an_endless_loop_is_stopped_too(client: Client, site: st
 
     await stand_still(1)
     assert (await client.post("/close", {"env_id": env_id}))["success"]
-
-
-RESPONSE = {
-    "id": "r",
-    "created_at": 0,
-    "model": "m",
-    "object": "response",
-    "output": [],
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-    "tools": [],
-}
 
 
 async def test_nothing_is_left_when_the_server_is_killed(site: str) -> None:

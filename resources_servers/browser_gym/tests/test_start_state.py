@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from conftest import Client, eventually
+from conftest import RESPONSE, Client, eventually
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from tests.simulators.http_server import serve
@@ -399,10 +399,9 @@ SECOND_SEEN = {"title": "second page seen", "query": "second", "equals": "visite
 
 
 async def graded(client: Client, metadata: dict[str, Any], env_id: str) -> dict[str, Any]:
-    response = {"id": "r", "object": "response", "created_at": 0, "model": "m", "output": []}
     body = {
         "responses_create_params": {"input": "Do it."},
-        "response": response | {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []},
+        "response": RESPONSE,
         "verifier_metadata": metadata,
         "env_id": env_id,
     }

@@ -1,11 +1,10 @@
 """`/verify` and `/aggregate_metrics` over HTTP: what is graded, and what is masked."""
 
-import time
 from typing import Any
 
 import pytest
 
-from conftest import Client, ClientFactory
+from conftest import RESPONSE, Client, ClientFactory
 from resources_servers.browser_gym.demo_gym.server import running as demo_gym
 
 SECOND_SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
@@ -25,16 +24,7 @@ def task(site: str, *assertions: dict[str, Any], **fields: Any) -> dict[str, Any
 def response(text: str = "") -> dict[str, Any]:
     part = {"type": "output_text", "text": text, "annotations": []}
     message = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
-    return {
-        "id": "r",
-        "object": "response",
-        "created_at": int(time.time()),
-        "model": "m",
-        "output": [message | {"content": [part]}],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-    }
+    return RESPONSE | {"output": [message | {"content": [part]}]}
 
 
 async def verify(client: Client, metadata: dict[str, Any], env_id: str, **fields: Any) -> Any:
