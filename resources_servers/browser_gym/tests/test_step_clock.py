@@ -68,7 +68,7 @@ async def test_a_step_is_a_second_and_wait_what_it_says(client: Client, env_id: 
     shown, gone, spun = (await log(client, env_id))[3:]
     assert gone == ("toast gone", shown[1] + 5000)
     assert spun[1] - shown[1] == pytest.approx(30_100, abs=100)
-    assert answer["timings_ms"]["act"] < 15_000
+    assert answer["timings_ms"]["act"] < 30_000
 
 
 async def test_what_a_step_starts_is_finished_at_its_end(client: Client, env_id: str) -> None:
