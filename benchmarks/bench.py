@@ -3,7 +3,8 @@
 Baselines: NeMo Gym's own `interactive_browser` backend (a Chromium per rollout) and a raw CDP loop.
 A figure is a median over rounds in which the compared ways take turns. Prints a table and writes
 `results/bench.json`: one flat object with a figure, its spread (`…_spread`: half the distance
-between the quartiles) and the versions used. Ends with a soak: what many sessions leave behind.
+between the quartiles; of a share of right answers, the standard deviation) and the versions used.
+Ends with a soak: what many sessions leave behind.
 """
 
 from __future__ import annotations

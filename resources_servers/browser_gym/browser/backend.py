@@ -110,13 +110,17 @@ class BrowserSpec:
 
 
 class BrowserLease(Protocol):
-    """One isolated browser context, held until released."""
+    """One isolated browser context, held until released.
+
+    Attributes:
+        context: unused; it may have one blank page.
+    """
 
     context: BrowserContext
 
     @property
     def renderers(self) -> RendererProcesses | None:
-        """The processes that draw its pages, if they run on this machine."""
+        """The renderer processes of its browser, if they run on this machine and are known."""
         ...
 
     @property
@@ -134,9 +138,12 @@ class BackendHealth:
     """What `/health` and `/metrics` tell about the browser supply.
 
     Attributes:
+        sessions: leases not released yet.
+        max_sessions: how many there may be.
         queued: callers waiting for a slot.
         warm: contexts opened ahead of need.
-        browsers: `{index, alive, sessions, retired, rss_mb}` of each process.
+        browsers: `{index, alive, sessions, retired, rss_mb}` of each process; those being opened
+            count as its sessions.
         rss_mb: resident memory of all of them in MB; pages that processes share count each time.
         restarts: processes replaced because they died or no longer answered.
         recycled: processes replaced because they had carried enough sessions, or grown too large.

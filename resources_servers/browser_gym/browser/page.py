@@ -79,7 +79,7 @@ class Observation:
             (a `zoom` event says which); None if the page did not draw in time.
         url: of the active tab.
         tabs: `{tab_id, index, url, title, active}` for each tab.
-        events: tabs, dialogs, downloads, crashes and zoom since the last observation.
+        events: what happened by itself since the last observation; the README lists them.
         settled: whether the page was quiet before the bound.
         timings_ms: `act`, `settle`, `capture`.
     """

@@ -53,7 +53,7 @@ class LocalPool:
     ends.
 
     Warm contexts are opened ahead of need: for a burst of sessions as many as were open at once
-    before and are not now, and two for the next ones when there is none.
+    before and are not now, and two at least for the next ones.
     """
 
     def __init__(
@@ -362,7 +362,7 @@ class LocalLease:
 
     @property
     def renderers(self) -> RendererProcesses | None:
-        """The processes that draw the context's pages."""
+        """The renderer processes of the Chromium behind this context; see `BrowserLease`."""
         return self.process.renderers
 
     async def release(self) -> None:

@@ -121,7 +121,8 @@ _QUIET_SCRIPT = """
 _QUIET_MS = 50
 _PROBE_CAP_MS = 500
 _MAX_FRAMES = 8
-_LONGEST = 4
+# How many times the bound may pass before the last answer that a page of still time waits for.
+_MOST_BOUNDS = 4
 
 
 class Settler:
@@ -163,10 +164,10 @@ class Settler:
         """Wait until `page` is quiet; return False if the bound came first.
 
         A page whose time stands still cannot load on after the step. So as long as the network
-        brings it something, the bound is put off, up to `_LONGEST` times.
+        brings it something, the bound is put off, to `_MOST_BOUNDS` times as long at most.
         """
         deadline = time.monotonic() + self._max_s
-        last_deadline = deadline + self._clock.stands_still * (_LONGEST - 1) * self._max_s
+        last_deadline = deadline + self._clock.stands_still * (_MOST_BOUNDS - 1) * self._max_s
         timers_due = False
         while (left := deadline - time.monotonic()) > 0 and not page.is_closed():
             if self._pending:

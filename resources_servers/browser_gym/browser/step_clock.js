@@ -1,9 +1,10 @@
-// The clock of a document under `clock: step`: `step_clock.py` puts it into every document before
+// The clock of a document under `clock: step`: `page_clock.py` puts it into every document before
 // the page's own scripts, and moves it. Between two moves it is the same time for the page, but for
 // a few microseconds per look, so that a loop that waits for the time to change comes to an end.
 //
 // Kept still: Date, Intl, Temporal, performance.now, timers of 1 ms and more, animation frames, idle
-// callbacks, time limits of requests, the time stamps of events. Not: CSS animation, media, workers, the network.
+// callbacks, time limits of requests, the time stamps of events. Finished at once: short animations
+// and transitions of CSS. Not kept still: endless ones, media, workers, the network.
 (() => {
   const mark = Symbol.for("browser-gym.clock");
   if (mark in window) return;  // a window can outlive its first, empty document
