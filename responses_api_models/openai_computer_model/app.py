@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import openai
@@ -57,6 +57,10 @@ class OpenAIComputerModelConfig(BaseResponsesAPIModelConfig):
         openai_model: The model to ask; a request's own `model` is replaced.
         openai_organization: Organization to bill, if the key belongs to several.
         openai_project: Project to bill, if the key belongs to several.
+        openai_api_version: `api-version` of each request's query, which Azure's dated API asks for.
+        openai_key_header: The header that carries the key: `authorization` (as a bearer token), or
+            `api-key`, as Azure and some gateways have it.
+        openai_headers: More headers, for gateways.
         timeout_s: Longest wait in seconds for one attempt's answer.
         max_retries: How often a failed attempt is repeated: on 408, 409, 429 and 5xx, on a lost
             connection and on a timeout. `retry-after` is honoured up to 60 s.
@@ -68,6 +72,9 @@ class OpenAIComputerModelConfig(BaseResponsesAPIModelConfig):
     openai_model: str
     openai_organization: str | None = None
     openai_project: str | None = None
+    openai_api_version: str | None = None
+    openai_key_header: Literal["authorization", "api-key"] = "authorization"
+    openai_headers: dict[str, str] = Field(default_factory=dict)
     timeout_s: float = Field(default=300, gt=0)
     max_retries: int = Field(default=4, ge=0)
     max_concurrent_requests: int | None = Field(default=None, ge=1)
@@ -99,6 +106,7 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
     config: OpenAIComputerModelConfig
 
     _client: openai.AsyncOpenAI = PrivateAttr()
+    _headers: dict[str, str | openai.Omit] = PrivateAttr()
     _slot: AbstractAsyncContextManager[Any] = PrivateAttr()
 
     def model_post_init(self, context: Any) -> None:
@@ -108,11 +116,17 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
             MissingApiKey: There is no usable key.
         """
         config = self.config
+        key = require_key(config.openai_api_key)
+        self._headers = {**config.openai_headers}
+        if config.openai_key_header == "api-key":
+            self._headers |= {"api-key": key, "Authorization": openai.omit}
+        version = config.openai_api_version
         self._client = openai.AsyncOpenAI(
-            api_key=require_key(config.openai_api_key),
+            api_key=key,
             base_url=config.openai_base_url,
             organization=config.openai_organization,
             project=config.openai_project,
+            default_query={"api-version": version} if version else None,
             timeout=httpx.Timeout(
                 config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s)
             ),
@@ -175,7 +189,12 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
     async def _post(self, request: dict[str, Any]) -> httpx.Response:
         """Send one request through the SDK, which retries, and return the untouched reply."""
         try:
-            return await self._client.post("/responses", body=request, cast_to=httpx.Response)
+            return await self._client.post(
+                "/responses",
+                body=request,
+                cast_to=httpx.Response,
+                options={"headers": self._headers},
+            )
         except openai.APIStatusError as error:
             failure = _from_status(error.response)
         except openai.APITimeoutError:

@@ -17,7 +17,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -38,6 +38,7 @@ class RecordedRequest:
 
     body: dict[str, Any]
     headers: dict[str, str]
+    query: dict[str, str] = field(default_factory=dict)
     status: int = 0
     reply: dict[str, Any] | None = None
 
@@ -63,11 +64,16 @@ class OpenAISimulator:
     Args:
         policy: Says what the model answers.
         api_key: The only key accepted.
+        azure: Whether to ask for the key and the version as Azure's dated API does: in the header
+            `api-key`, never beside another one, and `api-version` in the query.
     """
 
-    def __init__(self, policy: Policy, *, api_key: str = "sk-simulator") -> None:
+    def __init__(
+        self, policy: Policy, *, api_key: str = "sk-simulator", azure: bool = False
+    ) -> None:
         self.policy = policy
         self.api_key = api_key
+        self.azure = azure
         self.ledger = Ledger()
         self.requests: list[RecordedRequest] = []
         self._faults: deque[Fault] = deque()
@@ -100,10 +106,14 @@ class OpenAISimulator:
             body = json.loads(await request.body())
         except ValueError:
             body = None
-        record = RecordedRequest(body if isinstance(body, dict) else {}, dict(request.headers))
+        record = RecordedRequest(
+            body if isinstance(body, dict) else {},
+            dict(request.headers),
+            dict(request.query_params),
+        )
         self.requests.append(record)
         try:
-            self._check_key(record.headers.get("authorization"))
+            self._check_key(record)
             if not isinstance(body, dict):
                 raise ApiError("We could not parse the JSON body of your request.")
             if self._faults:
@@ -115,7 +125,15 @@ class OpenAISimulator:
             record.status, record.reply = error.status, error.body
         return JSONResponse(record.reply, record.status)
 
-    def _check_key(self, header: str | None) -> None:
+    def _check_key(self, request: RecordedRequest) -> None:
+        header = request.headers.get("authorization")
+        if self.azure:
+            if header is not None or request.headers.get("api-key") != self.api_key:
+                raise ApiError("Access denied due to invalid subscription key.", status=401)
+            # Source: Azure's API reference; without a version there is no such resource.
+            if not request.query.get("api-version"):
+                raise ApiError("Resource not found", status=404)
+            return
         if header is None or not header.startswith("Bearer "):
             raise ApiError("You didn't provide an API key.", status=401)
         if header != f"Bearer {self.api_key}":

@@ -199,6 +199,24 @@ async def test_only_what_was_set_is_sent(simulator: OpenAISimulator) -> None:
     assert sent.headers["openai-project"] == "proj-1"
 
 
+async def test_azure_gets_key_and_version_in_its_own_places() -> None:
+    simulator = OpenAISimulator(scripts.ga_batch(), azure=True)
+    settings = {"openai_key_header": "api-key", "openai_api_version": "2026-01-01-preview"}
+    settings |= {"openai_headers": {"x-team": "browsers"}}
+    with simulator.serve() as base_url:
+        async with model(base_url, **settings) as client:
+            first = await ask(client, request())
+            await ask(client, request(previous_response_id=first["id"], input=outputs(first)))
+        async with model(base_url) as client:
+            refused = await client.post("/v1/responses", json=request())
+    sent = simulator.requests[0]
+    assert (sent.query, sent.headers["x-team"]) == (
+        {"api-version": "2026-01-01-preview"},
+        "browsers",
+    )
+    assert refused.status_code == 401
+
+
 async def test_usage_reaches_the_caller() -> None:
     simulator = OpenAISimulator(scripts.cached_and_reasoning_usage())
     with simulator.serve() as base_url:
