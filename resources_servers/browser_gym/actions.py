@@ -7,7 +7,7 @@ driver reports it to the model.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -300,6 +300,10 @@ Action = Annotated[
     | CursorPosition,
     Field(discriminator="type"),
 ]
+
+ACTION_MODELS: dict[str, type[BaseModel]] = {
+    model.model_fields["type"].default: model for model in get_args(get_args(Action)[0])
+}
 
 _action_adapter: TypeAdapter[Action] = TypeAdapter(Action)
 

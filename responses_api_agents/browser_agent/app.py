@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -20,9 +20,15 @@ from nemo_gym.base_resources_server import (
 from nemo_gym.base_responses_api_agent import BaseResponsesAPIAgentConfig, SimpleResponsesAPIAgent
 from nemo_gym.config_types import ModelServerRef, ResourcesServerRef
 from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
+from responses_api_agents.browser_agent.adapters.base import Adapter
+from responses_api_agents.browser_agent.adapters.functions import Coordinates, FunctionsAdapter
+from responses_api_agents.browser_agent.adapters.generic import GenericAdapter
+from responses_api_agents.browser_agent.adapters.history import HistoryPolicy
 from responses_api_agents.browser_agent.adapters.openai import ComputerTool, OpenAIAdapter, State
+from responses_api_agents.browser_agent.adapters.openai_actions import browser_function_tools
+from responses_api_agents.browser_agent.cost import Price, Prices
 from responses_api_agents.browser_agent.environment import Environment
 from responses_api_agents.browser_agent.episode import Episode, Limits, SafetyPolicy
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_model
@@ -40,16 +46,35 @@ class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
     resources_server: ResourcesServerRef
     model_server: ModelServerRef
     model: str
-    computer_tool: ComputerTool = "auto"
+    adapter: Literal["openai", "generic"] = "openai"
+    computer_tool: ComputerTool | Literal["functions"] = "auto"
     state: State = "previous_response_id"
+    history: HistoryPolicy = HistoryPolicy()
+    coordinates: Coordinates = "pixels"
     instructions: str | None = None
-    browser_functions: bool = True
+    browser_functions: bool | list[str] = True
+    nudges: int = Field(default=1, ge=0)
     max_steps: int = Field(default=100, ge=1)
     run_timeout_s: float = Field(default=3600, gt=0)
     loop_limit: int | None = Field(default=10, ge=2)
     safety_policy: SafetyPolicy = "acknowledge"
     screenshots: Storing = "files"
     artifact_dir: str = "results/artifacts"
+    prices: dict[str, Price] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits_the_adapter(self) -> "BrowserAgentConfig":
+        other = {"openai": ("functions",), "generic": ("computer",)}[self.adapter]
+        if self.computer_tool in other:
+            raise ValueError(
+                f"computer_tool: the {self.adapter} adapter does not offer {self.computer_tool!r}"
+            )
+        known = {tool["name"] for tool in browser_function_tools()}
+        if isinstance(self.browser_functions, list) and not known.issuperset(
+            self.browser_functions
+        ):
+            raise ValueError(f"browser_functions: there are {', '.join(sorted(known))}")
+        return self
 
 
 class BrowserRunRequest(BaseRunRequest):
@@ -77,6 +102,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         super().model_post_init(context)
         self._resources = Transport(self.server_client, self.config.resources_server.name)
         self._model = Transport(self.server_client, self.config.model_server.name)
+        self._prices = Prices(self.config.prices)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, request: Request, body: BrowserRunRequest) -> BrowserRunResponse:  # type: ignore[override]
@@ -120,6 +146,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             "first_observation": record.first,
             "turns": record.turns,
             "num_turns": len(record.turns),
+            "cost_usd": record.cost_usd,
             "model_seconds": round(record.model_seconds, 3),
             "browser_seconds": round(record.browser_seconds, 3),
             "verify_seconds": round(verify_seconds, 3),
@@ -169,18 +196,13 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             return answer
 
         return Episode(
-            adapter=OpenAIAdapter(
-                model=config.model,
-                computer_tool=config.computer_tool,
-                state=config.state,
-                instructions=config.instructions,
-                browser_functions=config.browser_functions,
-            ),
+            adapter=_adapter(config),
             environment=environment,
             ask_model=ask_model,
             screenshots=Screenshots(PROJECT_ROOT / config.artifact_dir, config.screenshots),
-            limits=Limits(config.max_steps, config.run_timeout_s, config.loop_limit),
+            limits=Limits(config.max_steps, config.run_timeout_s, config.loop_limit, config.nudges),
             safety_policy=config.safety_policy,
+            prices=self._prices,
         )
 
     async def _close(self, environment: Environment) -> None:
@@ -189,6 +211,22 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
         await asyncio.shield(task)
+
+
+def _adapter(config: BrowserAgentConfig) -> Adapter:
+    """Return a new adapter, which serves one episode."""
+    common: dict[str, Any] = {
+        "model": config.model,
+        "instructions": config.instructions,
+        "browser_functions": config.browser_functions,
+    }
+    if config.adapter == "openai":
+        tool = config.computer_tool
+        assert tool != "functions"
+        return OpenAIAdapter(**common, computer_tool=tool, state=config.state)
+    if config.computer_tool == "functions":
+        return FunctionsAdapter(**common, history=config.history, coordinates=config.coordinates)
+    return GenericAdapter(**common, history=config.history)
 
 
 def _params(params: NeMoGymResponseCreateParamsNonStreaming) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from responses_api_agents.browser_agent.adapters.base import (
     Reply,
     Screen,
 )
+from responses_api_agents.browser_agent.cost import Prices
 from responses_api_agents.browser_agent.environment import Environment
 from responses_api_agents.browser_agent.trajectory import Record, Screenshots, TerminationReason
 
@@ -40,11 +41,13 @@ class Limits:
         max_steps: model replies.
         max_seconds: wall time from the first request to the model.
         loop_limit: equal turns (same actions, same screen) in a row, 2 or more; None for no limit.
+        nudges: empty replies in a row after which the model is asked again.
     """
 
     max_steps: int
     max_seconds: float
     loop_limit: int | None
+    nudges: int
 
 
 class Episode:
@@ -59,6 +62,7 @@ class Episode:
         screenshots: Screenshots,
         limits: Limits,
         safety_policy: SafetyPolicy,
+        prices: Prices,
     ) -> None:
         """Prepare an episode; nothing is sent yet."""
         self._adapter = adapter
@@ -67,6 +71,8 @@ class Episode:
         self._screenshots = screenshots
         self._limits = limits
         self._safety_policy = safety_policy
+        self._prices = prices
+        self._nudges_left = limits.nudges
         self._screen = Screen("", "", 0, 0, "")
         self._reference = ""
         self.record = Record()
@@ -113,6 +119,11 @@ class Episode:
         record.response = response
         record.usage += reply.usage
         record.items += reply.items
+        cost = self._prices.cost(response.get("model") or "", reply.usage)
+        if cost is None or record.cost_usd is None:
+            record.cost_usd = None
+        else:
+            record.cost_usd += cost
         turn = {
             "index": len(record.turns),
             "response_id": reply.response_id,
@@ -120,18 +131,25 @@ class Episode:
             "reasoning": reply.reasoning,
             "calls": [],
             "usage": dataclasses.asdict(reply.usage),
+            "cost_usd": cost,
             "timings_ms": {"model": round(model_seconds * 1000, 1)},
         }
         record.turns.append(turn)
-        if reply.stop:
+        if reply.stop == "empty_reply" and self._nudges_left:
+            self._nudges_left -= 1
+            turn["nudged"] = True
+            record.items += self._adapter.nudge()
+        elif reply.stop:
             return reply.stop
-        if not reply.calls:
+        elif reply.calls:
+            self._nudges_left = self._limits.nudges
+            if self._safety_policy == "stop" and any(call.safety_checks for call in reply.calls):
+                turn["calls"] = [self._describe(call, None, []) for call in reply.calls]
+                return "safety_stop"
+            await self._run_calls(reply, turn)
+        elif not reply.paused:
             record.answer = reply.message
             return "finished"
-        if self._safety_policy == "stop" and any(call.safety_checks for call in reply.calls):
-            turn["calls"] = [self._describe(call, None, []) for call in reply.calls]
-            return "safety_stop"
-        await self._run_calls(reply, turn)
         if len(record.turns) >= self._limits.max_steps:
             return "max_steps"
         if self._looping():
@@ -192,9 +210,10 @@ class Episode:
 
     def _looping(self) -> bool:
         limit = self._limits.loop_limit
-        if limit is None or len(self.record.turns) < limit:
+        turns = [turn for turn in self.record.turns if turn["calls"]]
+        if limit is None or len(turns) < limit:
             return False
-        return len({_fingerprint(turn) for turn in self.record.turns[-limit:]}) == 1
+        return len({_fingerprint(turn) for turn in turns[-limit:]}) == 1
 
     async def _timed[T](self, work: Awaitable[T]) -> T:
         started = time.monotonic()

@@ -27,6 +27,7 @@ TerminationReason = Literal[
     "refusal",
     "truncated_reply",
     "content_filter",
+    "context_window",
     "empty_reply",
     "safety_stop",
     "failure",
@@ -43,6 +44,7 @@ class Record:
         turns: one entry per model reply, see the README.
         first: `{url, screenshot}` of the start page.
         answer: the final message, empty unless the model finished.
+        cost_usd: of all replies; None if that of any is not known.
         response: the last response, for its id and model name.
     """
 
@@ -52,6 +54,7 @@ class Record:
     termination_reason: TerminationReason = "failure"
     answer: str = ""
     usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
     model_seconds: float = 0
     browser_seconds: float = 0
     response: dict[str, Any] = field(default_factory=dict)
@@ -132,7 +135,10 @@ def response_of(record: Record, model: str) -> dict[str, Any]:
         "tools": [],
         "usage": {
             "input_tokens": usage.input_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "input_tokens_details": {
+                "cached_tokens": usage.cached_tokens,
+                "cache_write_tokens": usage.cache_write_tokens,
+            },
             "output_tokens": usage.output_tokens,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
             "total_tokens": usage.input_tokens + usage.output_tokens,

@@ -69,7 +69,9 @@ class CallOutcome:
     failed: bool = False
 
 
-StopReason = Literal["refusal", "truncated_reply", "content_filter", "empty_reply"]
+StopReason = Literal[
+    "refusal", "truncated_reply", "content_filter", "context_window", "empty_reply"
+]
 
 
 @dataclass
@@ -82,8 +84,10 @@ class Reply:
         calls: in the order they are to be run.
         message: the visible text, empty if none.
         reasoning: the reasoning summary, empty if none.
-        stop: why the episode ends although the model did not say it is done.
-        usage: input, cached, output and reasoning tokens.
+        stop: why the episode ends although the model did not say it is done. After an
+            `empty_reply` the model may be nudged instead.
+        usage: tokens of this reply.
+        paused: whether the provider only took a break, and is to be asked again as it is.
     """
 
     response_id: str
@@ -93,14 +97,20 @@ class Reply:
     reasoning: str
     stop: StopReason | None
     usage: Usage
+    paused: bool = False
 
 
 @dataclass
 class Usage:
-    """Token counts; cached tokens are part of input, reasoning tokens part of output."""
+    """Token counts.
+
+    Cached tokens (read from the provider's cache) and cache write tokens are part of input,
+    reasoning tokens part of output.
+    """
 
     input_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
 
@@ -108,6 +118,7 @@ class Usage:
         return Usage(
             self.input_tokens + other.input_tokens,
             self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
             self.output_tokens + other.output_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
         )
@@ -126,11 +137,15 @@ class Adapter(Protocol):
         ...
 
     def read(self, response: dict[str, Any]) -> Reply:
-        """Read a model server's response."""
+        """Read a model server's response, and remember it unless it is empty."""
         ...
 
     def answer(self, reply: Reply, outcomes: list[CallOutcome]) -> list[Item]:
         """Return the items that answer a reply's calls, and remember them."""
+        ...
+
+    def nudge(self) -> list[Item]:
+        """Return the items that ask again after an empty reply, and remember them."""
         ...
 
     def next(self) -> dict[str, Any]:

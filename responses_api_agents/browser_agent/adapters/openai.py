@@ -17,13 +17,25 @@ from responses_api_agents.browser_agent.adapters.base import (
     Reply,
     Screen,
     StopReason,
-    Usage,
 )
 from responses_api_agents.browser_agent.adapters.openai_actions import (
     UnusableCall,
     action_to_canonical,
     browser_function_tools,
     function_to_canonical,
+)
+from responses_api_agents.browser_agent.adapters.responses import (
+    CALL_TYPES,
+    NUDGE,
+    has_cut_off_call,
+    reasoning_text,
+    text_part,
+    unforced,
+    usage_of,
+    user_message,
+    visible_text,
+    with_functions,
+    with_screenshot,
 )
 
 ComputerTool = Literal["auto", "computer", "computer_use_preview"]
@@ -42,7 +54,7 @@ class OpenAIAdapter:
         computer_tool: ComputerTool,
         state: State,
         instructions: str | None,
-        browser_functions: bool,
+        browser_functions: bool | list[str],
     ) -> None:
         """Prepare an episode.
 
@@ -52,7 +64,8 @@ class OpenAIAdapter:
             state: whether the provider keeps the conversation (`previous_response_id`) or every
                 request carries all of it (`stateless`, for zero data retention).
             instructions: system prompt for runs that bring none of their own.
-            browser_functions: offer function tools for addresses, history and tabs.
+            browser_functions: offer function tools for addresses, history and tabs: all, none,
+                or those named.
         """
         self._model = model
         preview = model.startswith("computer-use-preview")
@@ -70,14 +83,9 @@ class OpenAIAdapter:
         params = {k: v for k, v in params.items() if v is not None}
         # A conversation that the provider does not store cannot be continued by its id.
         self._stateless = self._stateless or params.get("store") is False
-        items = params.pop("input")
-        if isinstance(items, str):
-            items = [{"role": "user", "content": items}]
-        self._new = _with_screenshot(items, self._image(screen))
+        self._new = with_screenshot(params.pop("input"), self._image(screen))
         tools = [self._tool(screen), *params.pop("tools", [])]
-        if self._browser_functions:
-            taken = {tool.get("name") for tool in tools}
-            tools += [t for t in browser_function_tools() if t["name"] not in taken]
+        tools = with_functions(tools, browser_function_tools(self._browser_functions))
         self._params = {"model": self._model, **params, "tools": tools}
         if self._instructions:
             self._params.setdefault("instructions", self._instructions)
@@ -92,30 +100,22 @@ class OpenAIAdapter:
         """Read a response: calls in order, visible text, and why it stopped."""
         items: list[Item] = response.get("output", [])
         calls = [call for item in items if (call := _read_call(item))]
-        parts = [
-            part for item in items if item["type"] == "message" for part in item.get("content", [])
-        ]
-        message = "\n".join(p["text"] for p in parts if p["type"] == "output_text")
-        refusal = "\n".join(p["refusal"] for p in parts if p["type"] == "refusal")
-        reasoning = "\n".join(
-            summary["text"]
-            for item in items
-            if item["type"] == "reasoning"
-            for summary in item.get("summary") or []
-        )
-        self._previous = response["id"]
-        self._history += self._new
-        self._history += items
-        self._new = []
-        self._unforce_tool()
+        message, refusal = visible_text(items)
+        stop = _stop_reason(response, items, message, refusal)
+        if stop != "empty_reply":
+            # An empty reply is forgotten: its reasoning may not be replayed without what follows.
+            self._previous = response["id"]
+            self._history += [*self._new, *items]
+            self._new = []
+            self._params = unforced(self._params)
         return Reply(
             response_id=response["id"],
             items=items,
             calls=calls,
             message=message or refusal,
-            reasoning=reasoning,
-            stop=_stop_reason(response, items, message, refusal),
-            usage=_usage(response.get("usage") or {}),
+            reasoning=reasoning_text(items),
+            stop=stop,
+            usage=usage_of(response),
         )
 
     def answer(self, reply: Reply, outcomes: list[CallOutcome]) -> list[Item]:
@@ -129,10 +129,15 @@ class OpenAIAdapter:
             else:
                 items.append(self._function_output(call, outcome))
         if texts:
-            text = {"type": "input_text", "text": "\n".join(texts)}
-            items.append({"type": "message", "role": "user", "content": [text]})
+            items.append(user_message(text_part("\n".join(texts))))
         self._new = items
         return items
+
+    def nudge(self) -> list[Item]:
+        """Ask again what was asked, with a word on what is wanted."""
+        item = user_message(text_part(NUDGE))
+        self._new = [*self._new, item]
+        return [item]
 
     def next(self) -> dict[str, Any]:
         """Return the request that carries what is new, or everything when stateless."""
@@ -142,11 +147,6 @@ class OpenAIAdapter:
         if self._previous:
             request["previous_response_id"] = self._previous
         return request
-
-    def _unforce_tool(self) -> None:
-        """Let the model choose from its second reply on: a forced call could never end the run."""
-        if self._params.get("tool_choice") not in ("auto", "none"):
-            self._params.pop("tool_choice", None)
 
     def _tool(self, screen: Screen) -> dict[str, Any]:
         if not self._preview:
@@ -180,7 +180,7 @@ class OpenAIAdapter:
         return {
             "type": "function_call_output",
             "call_id": call.call_id,
-            "output": [{"type": "input_text", "text": text}, self._image(outcome.screen)],
+            "output": [text_part(text), self._image(outcome.screen)],
         }
 
 
@@ -218,32 +218,8 @@ def _stop_reason(
         return "content_filter" if incomplete == "content_filter" else "truncated_reply"
     if refusal:
         return "refusal"
-    calls = [item for item in items if item["type"] in ("computer_call", "function_call")]
-    if any(item.get("status") not in (None, "completed") for item in calls):
-        return "truncated_reply"  # a call that was cut off can be neither run nor answered
-    if not calls and not message:
+    if has_cut_off_call(items):
+        return "truncated_reply"
+    if not message and not any(item["type"] in CALL_TYPES for item in items):
         return "empty_reply"
     return None
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    return Usage(
-        input_tokens=usage.get("input_tokens", 0),
-        cached_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
-        output_tokens=usage.get("output_tokens", 0),
-        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
-    )
-
-
-def _with_screenshot(items: list[Item], image: Item) -> list[Item]:
-    """Return the items with the screenshot at the end of the last user message."""
-    items = list(items)
-    for index in reversed(range(len(items))):
-        if items[index].get("role") == "user":
-            content = items[index]["content"]
-            parts = (
-                [{"type": "input_text", "text": content}] if isinstance(content, str) else content
-            )
-            items[index] = {**items[index], "content": [*parts, image]}
-            return items
-    return [*items, {"role": "user", "content": [image]}]

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from resources_servers.browser_gym.actions import parse_action
+from resources_servers.browser_gym.actions import ACTION_MODELS, parse_action
 from resources_servers.browser_gym.keys import MODIFIERS, UnknownKeyError, normalize_key
 
 # The API's wait action has no duration; OpenAI's own sample loop sleeps two seconds.
@@ -38,8 +38,13 @@ class UnusableCall(ValueError):
     """A call the environment cannot run; the text is for the model."""
 
 
-def browser_function_tools() -> list[dict[str, Any]]:
-    """Return the function tools for what a screenshot without an address bar cannot do."""
+def browser_function_tools(offered: bool | list[str] = True) -> list[dict[str, Any]]:
+    """Return the function tools for what a screenshot without an address bar cannot do.
+
+    Args:
+        offered: all of them, none, or those named.
+    """
+    names = offered if isinstance(offered, list) else (_FUNCTIONS if offered else ())
     return [
         {
             "type": "function",
@@ -55,6 +60,7 @@ def browser_function_tools() -> list[dict[str, Any]]:
             "strict": False,
         }
         for name, (description, properties, required) in _FUNCTIONS.items()
+        if name in names
     ]
 
 
@@ -66,13 +72,33 @@ def function_to_canonical(name: str, arguments: str) -> dict[str, Any]:
     """
     if name not in _FUNCTIONS:
         raise UnusableCall(f"there is no tool named {name!r}; tools are {', '.join(_FUNCTIONS)}")
+    return parse_canonical(name, parse_arguments(name, arguments))
+
+
+def parse_arguments(name: str, arguments: str) -> dict[str, Any]:
+    """Return the arguments of a function call, without those that are null.
+
+    Raises:
+        UnusableCall: they are no JSON object.
+    """
     try:
         fields = json.loads(arguments or "{}")
     except ValueError as error:
         raise UnusableCall(f"{name}: the arguments are not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise UnusableCall(f"{name}: the arguments are not a JSON object")
-    return _checked({"type": name} | {k: v for k, v in fields.items() if v is not None})
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def parse_canonical(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the canonical action of this type with these fields.
+
+    Raises:
+        UnusableCall: there is no such action, or a field is missing, unknown or out of bounds.
+    """
+    if name not in ACTION_MODELS:
+        raise UnusableCall(f"there is no tool named {name!r}")
+    return _checked({**fields, "type": name})
 
 
 def action_to_canonical(action: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,262 @@
+"""Adapter for model servers that translate for a provider which keeps no conversation.
+
+Every request carries the history. The model server gives a `reasoning` item that stands for the
+whole turn in the provider's own words, so turns are kept, sent and dropped whole. Calls come as
+computer calls, or as functions named after canonical actions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from responses_api_agents.browser_agent.adapters.base import (
+    Call,
+    CallOutcome,
+    Item,
+    Reply,
+    Screen,
+    StopReason,
+)
+from responses_api_agents.browser_agent.adapters.history import History, HistoryPolicy
+from responses_api_agents.browser_agent.adapters.openai_actions import (
+    UnusableCall,
+    action_to_canonical,
+    browser_function_tools,
+    parse_arguments,
+    parse_canonical,
+)
+from responses_api_agents.browser_agent.adapters.responses import (
+    CALL_TYPES,
+    NUDGE,
+    has_cut_off_call,
+    reasoning_text,
+    text_part,
+    unforced,
+    usage_of,
+    user_message,
+    visible_text,
+    with_functions,
+    with_screenshot,
+)
+
+# Providers' stop reasons, in lower case, that end an episode or say that a reply is unusable.
+_STOPS: dict[str, StopReason] = {
+    "refusal": "refusal",
+    "max_tokens": "truncated_reply",
+    "model_context_window_exceeded": "context_window",
+    "safety": "content_filter",
+    "image_safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "spii": "content_filter",
+    "model_armor": "content_filter",
+    "jailbreak": "content_filter",
+    "malformed_function_call": "empty_reply",
+    "malformed_response": "empty_reply",
+    "unexpected_tool_call": "empty_reply",
+}
+_PAUSE = "pause_turn"
+_LOOKS = ("screenshot", "zoom")
+
+
+class GenericAdapter:
+    """Speaks with one translated model for one episode."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        instructions: str | None,
+        browser_functions: bool | list[str],
+        history: HistoryPolicy,
+    ) -> None:
+        """Prepare an episode.
+
+        Args:
+            model: the model's name; the model server asks its own.
+            instructions: system prompt for runs that bring none of their own.
+            browser_functions: offer function tools for addresses, history and tabs: all, none,
+                or those named.
+            history: what is sent of the conversation.
+        """
+        self._model = model
+        self._instructions = instructions
+        self._browser_functions = browser_functions
+        self._policy = history
+        self._params: dict[str, Any] = {}
+        self._foreign: set[str] = set()
+        self._history = History(history, [], {})
+
+    def start(self, params: dict[str, Any], screen: Screen) -> dict[str, Any]:
+        """Return the first request: the run's own input with the first screenshot."""
+        params = {name: value for name, value in params.items() if value is not None}
+        image = image_part(screen)
+        self._history = History(self._policy, with_screenshot(params.pop("input"), image), image)
+        own = params.pop("tools", [])
+        self._foreign = {tool["name"] for tool in own if tool.get("type") == "function"}
+        tools = with_functions([*own], self._functions())
+        self._params = {"model": self._model, **params, "tools": self._tools(screen) + tools}
+        if self._instructions:
+            self._params.setdefault("instructions", self._instructions)
+        return self.next()
+
+    def read(self, response: dict[str, Any]) -> Reply:
+        """Read a response: calls in order, visible text, and why it stopped."""
+        items: list[Item] = response.get("output", [])
+        message, refusal = visible_text(items)
+        stop, paused = _stop(response, items, message, refusal)
+        if stop != "empty_reply":
+            # An empty turn is not one a provider takes back.
+            self._history.add_reply(items)
+            self._params = unforced(self._params)
+        return Reply(
+            response_id=response["id"],
+            items=items,
+            calls=[call for item in items if (call := self._read_call(item))],
+            message=message or refusal,
+            reasoning=reasoning_text(items),
+            stop=stop,
+            usage=usage_of(response),
+            paused=paused,
+        )
+
+    def answer(self, reply: Reply, outcomes: list[CallOutcome]) -> list[Item]:
+        """Answer each call; the last one that was run shows the screen, and those that ask to."""
+        shown = shown_calls(reply.calls, outcomes)
+        items = [
+            computer_output(call, outcome, picture=index in shown)
+            if call.kind == "computer"
+            else _function_output(call, outcome, picture=index in shown)
+            for index, (call, outcome) in enumerate(zip(reply.calls, outcomes, strict=True))
+        ]
+        self._history.add_answers(items)
+        return items
+
+    def nudge(self) -> list[Item]:
+        """Ask again what was asked, with a word on what is wanted."""
+        item = user_message(text_part(NUDGE))
+        self._history.add_answers([item])
+        return [item]
+
+    def next(self) -> dict[str, Any]:
+        """Return the request that carries the history."""
+        return {**self._params, "input": self._history.items()}
+
+    def _tools(self, screen: Screen) -> list[Item]:
+        return [
+            {
+                "type": "computer_use_preview",
+                "display_width": screen.width,
+                "display_height": screen.height,
+                "environment": "browser",
+            }
+        ]
+
+    def _functions(self) -> list[Item]:
+        return browser_function_tools(self._browser_functions)
+
+    def _canonical(self, name: str, arguments: str) -> dict[str, Any]:
+        """Return the canonical action of a function call.
+
+        Raises:
+            UnusableCall: there is no such action, or its arguments are unusable.
+        """
+        return parse_canonical(name, parse_arguments(name, arguments))
+
+    def _read_call(self, item: Item) -> Call | None:
+        if item["type"] not in CALL_TYPES or item.get("status") not in (None, "completed"):
+            return None  # cut off: it must not be run
+        computer = item["type"] == "computer_call"
+        call = Call(item["call_id"], "computer" if computer else "function", item)
+        call.safety_checks = list(item.get("pending_safety_checks") or [])
+        try:
+            if not computer:
+                call.actions.append(self._read_function(item["name"], item["arguments"]))
+                return call
+            for action in item.get("actions") or [item.get("action") or {}]:
+                # What a translator keeps of the provider's call is not an action of OpenAI's.
+                plain = {name: value for name, value in action.items() if name != "native"}
+                call.actions.append(action_to_canonical(plain))
+        except UnusableCall as error:
+            call.error = str(error)
+        return call
+
+    def _read_function(self, name: str, arguments: str) -> dict[str, Any]:
+        if name in self._foreign:
+            raise UnusableCall(f"nothing here can run the tool {name!r}; use the browser")
+        return self._canonical(name, arguments)
+
+
+def shown_calls(calls: list[Call], outcomes: list[CallOutcome]) -> set[int]:
+    """Return which calls' outputs get a picture: the last that was run, and those that look.
+
+    The model chose the calls of one reply together, so what lies between them tells it nothing
+    that the last picture does not, and each picture is paid for in every later request.
+    """
+    last = next((i for i, outcome in enumerate(outcomes) if outcome.failed), len(outcomes) - 1)
+    looking = {
+        index
+        for index, call in enumerate(calls[: last + 1])
+        if call.actions and call.actions[-1]["type"] in _LOOKS
+    }
+    return looking | {last}
+
+
+def computer_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item:
+    """Return the output of a computer call, with a screenshot or in words alone."""
+    output: Item = {
+        "type": "computer_screenshot",
+        "image_url": outcome.screen.data_url if picture else "",
+        "current_url": outcome.screen.url,
+    }
+    text = "\n".join(outcome.texts) or ("" if picture else "ok")
+    if text:
+        output["text"] = text
+    if outcome.failed:
+        output["is_error"] = True
+    item: Item = {"type": "computer_call_output", "call_id": call.call_id, "output": output}
+    if call.safety_checks:
+        item["acknowledged_safety_checks"] = call.safety_checks
+    return item
+
+
+def _function_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item:
+    # NeMo Gym keeps no extra keys here, so error and address are part of the text.
+    parts = [text_part(function_text(outcome)), text_part(f"current_url: {outcome.screen.url}")]
+    if picture:
+        parts.append(image_part(outcome.screen))
+    return {"type": "function_call_output", "call_id": call.call_id, "output": parts}
+
+
+def function_text(outcome: CallOutcome) -> str:
+    """Return what a function call's output says."""
+    text = "\n".join(outcome.texts) or "ok"
+    return f"error: {text}" if outcome.failed else text
+
+
+def image_part(screen: Screen) -> Item:
+    """Return a screenshot as a part of a message or a function's output."""
+    return {"type": "input_image", "image_url": screen.data_url, "detail": "auto"}
+
+
+def _stop(
+    response: dict[str, Any], items: list[Item], message: str, refusal: str
+) -> tuple[StopReason | None, bool]:
+    """Return why the episode ends, if it does, and whether the reply is only a pause."""
+    stop_reason = str((response.get("metadata") or {}).get("stop_reason") or "").lower()
+    calls = any(item["type"] in CALL_TYPES for item in items)
+    incomplete = (response.get("incomplete_details") or {}).get("reason")
+    stop = _STOPS.get(stop_reason)
+    if refusal:
+        stop = "refusal"
+    elif stop == "empty_reply" and calls:
+        stop = None
+    elif stop is None and incomplete:
+        stop = "content_filter" if incomplete == "content_filter" else "truncated_reply"
+    elif stop is None and has_cut_off_call(items):
+        stop = "truncated_reply"
+    paused = stop is None and stop_reason == _PAUSE and not calls
+    if stop is None and not (calls or message or paused):
+        stop = "empty_reply"
+    return stop, paused
