@@ -18,6 +18,7 @@ from responses_api_agents.browser_agent.adapters.base import (
 )
 from responses_api_agents.browser_agent.cost import Prices
 from responses_api_agents.browser_agent.environment import Environment
+from responses_api_agents.browser_agent.failures import ContextWindowExceeded
 from responses_api_agents.browser_agent.trajectory import Record, Screenshots, TerminationReason
 
 SafetyPolicy = Literal["acknowledge", "stop"]
@@ -106,6 +107,8 @@ class Episode:
             if not budget.expired():
                 raise
             record.termination_reason = "time_budget"
+        except ContextWindowExceeded:
+            record.termination_reason = "context_window"
         return record
 
     async def _turn(self, request: dict[str, Any]) -> TerminationReason | None:

@@ -17,6 +17,7 @@
 | a screenshot cannot be stored                        | persistence_failed         |
 | the agent itself has a fault                         | agent_run_error            |
 
+A conversation too long for the model is no failure but an end, see `ContextWindowExceeded`.
 What a model does wrong is never here: it is told to the model, and the rollout is graded.
 """
 
@@ -37,6 +38,10 @@ class RolloutFailure(Exception):
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+
+
+class ContextWindowExceeded(RolloutFailure):
+    """The provider refused the conversation as too long; the rollout ends there and is graded."""
 
 
 def from_environment(status: int, body: object) -> RolloutFailure:
@@ -60,7 +65,10 @@ def from_model(status: int, body: object) -> RolloutFailure:
         kind = "provider_unavailable"
     else:
         kind = "agent_request_failed"
-    return RolloutFailure(kind, f"the model server answered HTTP {status}: {_short(body)}")
+    error = body.get("error") if isinstance(body, dict) else None
+    too_long = isinstance(error, dict) and error.get("code") == "context_length_exceeded"
+    failure = ContextWindowExceeded if too_long else RolloutFailure
+    return failure(kind, f"the model server answered HTTP {status}: {_short(body)}")
 
 
 def from_transport(server: str, error: BaseException) -> RolloutFailure:

@@ -196,6 +196,11 @@ def rate_limited(retry_after_s: float) -> Fault:
     return _error(429, message, "requests", "rate_limit_exceeded", **headers)
 
 
+def too_long() -> Fault:
+    message = "Your input exceeds the context window of this model."
+    return _error(400, message, "invalid_request_error", "context_length_exceeded")
+
+
 def server_error() -> Fault:
     message = "The server had an error while processing your request."
     return _error(500, message, "server_error", None)

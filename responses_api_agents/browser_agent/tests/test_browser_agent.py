@@ -104,6 +104,9 @@ async def test_first_request_shows_the_page_and_keeps_the_rows_input(
     assert text["text"] == "Look."
     assert image["type"] == "input_image"
     assert image["image_url"].startswith("data:image/jpeg;base64,")
+    assert image["detail"] == "original"
+    # Nothing of the conversation is to go without the row's asking for it.
+    assert not {"truncation", "context_management"} & body.keys()
     names = [tool.get("name", tool["type"]) for tool in body["tools"]]
     assert names[:2] == ["computer", "own"]
     assert {"navigate", "go_back", "switch_tab"} <= set(names)

@@ -12,7 +12,12 @@ from pydantic import ValidationError
 
 from responses_api_agents.browser_agent.adapters.openai import OpenAIAdapter
 from responses_api_agents.browser_agent.app import BrowserAgentConfig, _adapter
-from responses_api_agents.browser_agent.tests.stack import Stack, running_stack, served_environment
+from responses_api_agents.browser_agent.tests.stack import (
+    Stack,
+    running_stack,
+    served_environment,
+    served_script,
+)
 from tests.simulators import openai_scripts as scripts
 from tests.simulators.openai_scripts import (
     SimReply,
@@ -88,6 +93,40 @@ async def test_thousandths_of_the_screen_reach_the_page(start: Start, site: str)
     row = await stack.run(f"{site}/links.html")
     assert row["reward"] == 1
     assert row["turns"][0]["calls"][0]["actions"][0]["x"] == pytest.approx(60)
+
+
+async def test_computer_calls_without_a_stored_conversation(
+    start: Start, site: str, tmp_path: Path
+) -> None:
+    actions = [{"type": "screenshot"}, {"type": "wait"}, {"type": "keypress", "keys": ["HYPER"]}]
+    turns = [{"actions": [action]} for action in [*actions, SECOND]] + [{"answer": "Done."}]
+    scripts_file = tmp_path / "scripts.json"
+    scripts_file.write_text(json.dumps({"T-1": {"prompt": "Do the task.", "turns": turns}}))
+    with served_script(scripts_file) as url:
+        stack = await start(
+            script(), model_url=url, adapter="generic", history={"policy": "last_n", "keep": 1}
+        )
+        row = await stack.run(f"{site}/links.html")
+    assert (row["reward"], row["num_turns"], row["cost_usd"]) == (1, 5, None)
+    outputs = [i for i in row["response"]["output"] if i["type"] == "computer_call_output"]
+    assert [output["output"].get("is_error", False) for output in outputs] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert outputs[3]["output"]["current_url"] == f"{site}/second.html"
+
+
+async def test_a_conversation_too_long_for_the_model_is_graded(start: Start, site: str) -> None:
+    def second_then_too_long(turn: scripts.SimTurn) -> list[scripts.Item]:
+        stack.simulator.fail_next(scripts.too_long())
+        return [computer_call(SECOND)]
+
+    stack = await start(second_then_too_long)
+    row = await stack.run(f"{site}/links.html", check=False)
+    assert (row["termination_reason"], row["reward"]) == ("context_window", 1)
+    assert row["mask_sample"] is False
 
 
 @pytest.mark.parametrize("state", ["previous_response_id", "stateless"])

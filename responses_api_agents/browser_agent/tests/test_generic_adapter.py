@@ -9,6 +9,8 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from responses_api_agents.browser_agent.adapters.base import CallOutcome, Item, Reply, Screen
 from responses_api_agents.browser_agent.adapters.generic import GenericAdapter
 from responses_api_agents.browser_agent.adapters.history import HistoryPolicy
+from responses_api_models.scripted_model.reply import build_reply
+from responses_api_models.scripted_model.script import parse_scripts
 
 SCREEN = Screen("AAAA", "image/jpeg", 1280, 720, "http://site/")
 AFTER = Screen("BBBB", "image/jpeg", 1280, 720, "http://site/2")
@@ -293,3 +295,26 @@ def test_usage(where: str) -> None:
     usage = started().read(reply).usage
     assert (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens) == (100, 60, 30)
     assert (usage.output_tokens, usage.reasoning_tokens) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        HistoryPolicy(),
+        HistoryPolicy(policy="last_n", keep=1, max_turns_kept=1),
+        HistoryPolicy(policy="hysteresis", keep=1, batch=2, max_turns_kept=3),
+    ],
+)
+def test_a_whole_conversation_however_pruned(history: HistoryPolicy) -> None:
+    turns = [{"actions": [{"type": "wait"}], "message": f"turn {n}"} for n in range(9)]
+    turns[4] = {"function": {"name": "list_tabs", "arguments": {}}}
+    scripts = parse_scripts({"T": {"prompt": "Do it.", "turns": [*turns, {"answer": "Done."}]}})
+    adapter = started(history=history)
+    for number in range(9):
+        request = adapter.next()
+        NeMoGymResponseCreateParamsNonStreaming.model_validate(request)
+        reply = adapter.read(build_reply(request, scripts, token=f"{number:x}", now=0))
+        assert reply.stop is None
+        adapter.answer(reply, [CallOutcome(AFTER)])
+    last = adapter.read(build_reply(adapter.next(), scripts, token="ff", now=0))
+    assert (last.message, last.calls) == ("Done.", [])
