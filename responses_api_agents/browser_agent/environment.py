@@ -81,6 +81,7 @@ class Environment:
             width=self._width,
             height=self._height,
             url=answer["current_url"],
+            tabs=answer["tabs"],
         )
 
     async def _call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class Screen:
         width: CSS px of the viewport, which are also the image's px.
         height: likewise.
         url: of the active tab.
+        tabs: the open tabs: `tab_id`, `url`, `title`, `active` of each.
     """
 
     image: str
@@ -26,6 +27,7 @@ class Screen:
     width: int
     height: int
     url: str
+    tabs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def data_url(self) -> str:

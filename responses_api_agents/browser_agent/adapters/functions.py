@@ -21,7 +21,6 @@ from responses_api_agents.browser_agent.adapters.generic import (
 )
 from responses_api_agents.browser_agent.adapters.openai_actions import (
     UnusableCall,
-    parse_arguments,
     parse_canonical,
 )
 from responses_api_agents.browser_agent.adapters.responses import text_part, user_message
@@ -94,8 +93,7 @@ class FunctionsAdapter(GenericAdapter):
         size = (1000, 1000) if self._per_mille else self._size
         return action_tools(*size) + super()._functions()
 
-    def _canonical(self, name: str, arguments: str) -> dict[str, Any]:
-        fields = parse_arguments(name, arguments)
+    def _canonical(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
         if self._per_mille:
             fields = from_per_mille(fields, *self._size)
         return parse_canonical(name, fields)

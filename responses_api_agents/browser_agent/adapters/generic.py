@@ -7,6 +7,7 @@ computer calls, or as functions named after canonical actions.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from responses_api_agents.browser_agent.adapters.base import (
@@ -58,6 +59,7 @@ _STOPS: dict[str, StopReason] = {
 }
 _PAUSE = "pause_turn"
 _LOOKS = ("screenshot", "zoom")
+_TAB_ACTIONS = ("new_tab", "list_tabs", "switch_tab", "close_tab")
 
 
 class GenericAdapter:
@@ -113,7 +115,7 @@ class GenericAdapter:
         return Reply(
             response_id=response["id"],
             items=items,
-            calls=[call for item in items if (call := self._read_call(item))],
+            calls=self._read_calls(response, items),
             message=message or refusal,
             reasoning=reasoning_text(items),
             stop=stop,
@@ -156,36 +158,56 @@ class GenericAdapter:
     def _functions(self) -> list[Item]:
         return browser_function_tools(self._browser_functions)
 
-    def _canonical(self, name: str, arguments: str) -> dict[str, Any]:
+    def _canonical(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the canonical action of a function call.
 
         Raises:
-            UnusableCall: there is no such action, or its arguments are unusable.
+            UnusableCall: there is no such action, or a field is unusable.
         """
-        return parse_canonical(name, parse_arguments(name, arguments))
+        return parse_canonical(name, fields)
 
-    def _read_call(self, item: Item) -> Call | None:
-        if item["type"] not in CALL_TYPES or item.get("status") not in (None, "completed"):
-            return None  # cut off: it must not be run
-        computer = item["type"] == "computer_call"
-        call = Call(item["call_id"], "computer" if computer else "function", item)
-        call.safety_checks = list(item.get("pending_safety_checks") or [])
-        try:
-            if not computer:
-                call.actions.append(self._read_function(item["name"], item["arguments"]))
-                return call
-            for action in item.get("actions") or [item.get("action") or {}]:
-                # What a translator keeps of the provider's call is not an action of OpenAI's.
-                plain = {name: value for name, value in action.items() if name != "native"}
-                call.actions.append(action_to_canonical(plain))
-        except UnusableCall as error:
-            call.error = str(error)
-        return call
+    def _read_calls(self, response: dict[str, Any], items: list[Item]) -> list[Call]:
+        checks = _function_checks(response)
+        calls = []
+        for item in items:
+            if item["type"] not in CALL_TYPES or item.get("status") not in (None, "completed"):
+                continue  # cut off: it must not be run
+            computer = item["type"] == "computer_call"
+            call = Call(item["call_id"], "computer" if computer else "function", item)
+            pending = item.get("pending_safety_checks") if computer else checks.get(call.call_id)
+            call.safety_checks = list(pending or [])
+            try:
+                if computer:
+                    for action in item.get("actions") or [item.get("action") or {}]:
+                        call.actions.append(_standard(action))
+                else:
+                    call.actions.append(self._read_function(item["name"], item["arguments"]))
+            except UnusableCall as error:
+                call.error = str(error)
+            calls.append(call)
+        return calls
 
     def _read_function(self, name: str, arguments: str) -> dict[str, Any]:
         if name in self._foreign:
             raise UnusableCall(f"nothing here can run the tool {name!r}; use the browser")
-        return self._canonical(name, arguments)
+        fields = parse_arguments(name, arguments)
+        if "error" in fields:  # the model server could make no action of the provider's call
+            raise UnusableCall(str(fields["error"]))
+        return self._canonical(name, fields)
+
+
+def _standard(action: dict[str, Any]) -> dict[str, Any]:
+    # What a model server keeps of the provider's call is not an action of OpenAI's.
+    return action_to_canonical({name: value for name, value in action.items() if name != "native"})
+
+
+def _function_checks(response: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the pending safety checks of function calls, by call id.
+
+    NeMo Gym keeps no extra keys on a function call, so they come as JSON in the metadata.
+    """
+    text = (response.get("metadata") or {}).get("pending_safety_checks")
+    return json.loads(text) if text else {}
 
 
 def shown_calls(calls: list[Call], outcomes: list[CallOutcome]) -> set[int]:
@@ -222,8 +244,13 @@ def computer_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item:
 
 
 def _function_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item:
-    # NeMo Gym keeps no extra keys here, so error and address are part of the text.
-    parts = [text_part(function_text(outcome)), text_part(f"current_url: {outcome.screen.url}")]
+    # NeMo Gym keeps no extra keys here, so all there is to say are texts.
+    texts = [function_text(outcome), f"current_url: {outcome.screen.url}"]
+    if call.safety_checks:
+        texts.append(f"acknowledged_safety_checks: {json.dumps(call.safety_checks)}")
+    if call.native["name"] in _TAB_ACTIONS and not outcome.failed:
+        texts.append(json.dumps({"tabs": outcome.screen.tabs}))
+    parts = [text_part(text) for text in texts]
     if picture:
         parts.append(image_part(outcome.screen))
     return {"type": "function_call_output", "call_id": call.call_id, "output": parts}
@@ -244,19 +271,22 @@ def _stop(
     response: dict[str, Any], items: list[Item], message: str, refusal: str
 ) -> tuple[StopReason | None, bool]:
     """Return why the episode ends, if it does, and whether the reply is only a pause."""
-    stop_reason = str((response.get("metadata") or {}).get("stop_reason") or "").lower()
+    metadata = response.get("metadata") or {}
+    stop_reason = str(metadata.get("stop_reason") or "").lower()
     calls = any(item["type"] in CALL_TYPES for item in items)
     incomplete = (response.get("incomplete_details") or {}).get("reason")
+    cut_off = has_cut_off_call(items) or response.get("status") == "incomplete"
     stop = _STOPS.get(stop_reason)
     if refusal:
-        stop = "refusal"
-    elif stop == "empty_reply" and calls:
-        stop = None
-    elif stop is None and incomplete:
-        stop = "content_filter" if incomplete == "content_filter" else "truncated_reply"
-    elif stop is None and has_cut_off_call(items):
-        stop = "truncated_reply"
-    paused = stop is None and stop_reason == _PAUSE and not calls
-    if stop is None and not (calls or message or paused):
-        stop = "empty_reply"
-    return stop, paused
+        return "refusal", False
+    if stop == "empty_reply" and calls and not has_cut_off_call(items):
+        return None, False  # the calls are whole; whatever is wrong with them can be answered
+    if stop:
+        return stop, False
+    if incomplete == "content_filter":
+        return "content_filter", False
+    if incomplete or (cut_off and (calls or message)):
+        return "truncated_reply", False
+    if stop_reason == _PAUSE and not calls:
+        return None, True
+    return (None if calls or message else "empty_reply"), False

@@ -1,5 +1,6 @@
 """The adapter for translated models, with scripted replies."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -135,6 +136,7 @@ def test_a_native_call_within_an_action_is_not_an_openai_action() -> None:
         (function("click", x=1), "give both x and y"),
         (function("wait"), "wait: ms"),
         ({**function("wait"), "arguments": "{"}, "not JSON"),
+        (function("scroll", error="scroll: by how much?", input={}), "scroll: by how much?"),
         (click(action={"type": "tap"}), "no action of type 'tap'"),
         (click(action=None), "no action of type None"),
     ],
@@ -165,6 +167,26 @@ def test_unusable_calls_are_named_to_the_model(item: Item, words: str) -> None:
         (
             response(message("I"), incomplete_details={"reason": "max_output_tokens"}),
             "truncated_reply",
+            False,
+        ),
+        (
+            response(
+                click(status="incomplete"),
+                stop_reason="MALFORMED_FUNCTION_CALL",
+                status="incomplete",
+            ),
+            "empty_reply",
+            False,
+        ),
+        (
+            response(message("I"), stop_reason="OTHER", status="incomplete"),
+            "truncated_reply",
+            False,
+        ),
+        (response(stop_reason="NO_CANDIDATE", status="incomplete"), "empty_reply", False),
+        (
+            response(click(), stop_reason="UNEXPECTED_TOOL_CALL", status="incomplete"),
+            None,
             False,
         ),
         (response(stop_reason="SAFETY"), "content_filter", False),
@@ -245,6 +267,21 @@ def test_answers_survive_nemo_gyms_validation() -> None:
     parsed = NeMoGymResponseCreateParamsNonStreaming.model_validate(request)
     kept = parsed.model_dump(mode="json", exclude_unset=True)["input"]
     assert kept[1:] == request["input"][1:]
+
+
+def test_safety_checks_of_functions_and_open_tabs_are_texts() -> None:
+    adapter = started()
+    checks = [{"id": "s1", "code": "require_confirmation", "message": "Sure?"}]
+    reply = response(function("new_tab"), function("key", "f2", chords=[["Enter"]]))
+    reply["metadata"]["pending_safety_checks"] = json.dumps({"f2": checks})
+    read = adapter.read(reply)
+    assert [call.safety_checks for call in read.calls] == [[], checks]
+    tabs = [{"index": 0, "tab_id": "t1", "url": "http://site/2", "title": "", "active": True}]
+    screen = dataclasses.replace(AFTER, tabs=tabs)
+    answers = adapter.answer(read, [CallOutcome(screen), CallOutcome(screen)])
+    texts = [[part.get("text") for part in answer["output"]] for answer in answers]
+    assert json.loads(texts[0][2]) == {"tabs": tabs}
+    assert texts[1][2] == f"acknowledged_safety_checks: {json.dumps(checks)}"
 
 
 def test_what_looks_is_shown_even_in_the_middle() -> None:
