@@ -213,5 +213,6 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"][1:])
-        raise UnusableCall(f"{fields['type']}: {place}: {first['msg']}") from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UnusableCall(": ".join(filter(None, (fields["type"], place, reason)))) from error
     return fields

@@ -110,6 +110,7 @@ def test_functions(name: str, arguments: str, canonical: dict[str, Any]) -> None
         ("navigate", "[1]", "not a JSON object"),
         ("navigate", "{}", "navigate: url"),
         ("go_back", '{"steps": 2}', "go_back: steps"),
+        ("switch_tab", "{}", "switch_tab: give exactly one"),
         ("switch_tab", f'{{"index": {10**30}}}', "switch_tab: index"),
     ],
 )
