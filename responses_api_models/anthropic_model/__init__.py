@@ -1,0 +1,1 @@
+"""Model server for Anthropic's Messages API, computer and browser tools included."""

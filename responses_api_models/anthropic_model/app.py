@@ -1,0 +1,236 @@
+"""NeMo Gym model server for Anthropic's Messages API, computer and browser tools included."""
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+from fastapi import FastAPI
+from nemo_gym.base_responses_api_model import BaseResponsesAPIModelConfig, SimpleResponsesAPIModel
+from nemo_gym.openai_utils import (
+    NeMoGymChatCompletion,
+    NeMoGymChatCompletionCreateParamsNonStreaming,
+    NeMoGymResponse,
+    NeMoGymResponseCreateParamsNonStreaming,
+)
+from pydantic import Field, PrivateAttr, ValidationError
+
+# NeMo Gym starts this file with only its own folder on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from responses_api_models.anthropic_model.errors import BadRequest, UnusableReply
+from responses_api_models.anthropic_model.settings import RequestSettings
+from responses_api_models.anthropic_model.translate import (
+    AnthropicRequest,
+    build_response,
+    to_anthropic,
+)
+from responses_api_models.provider_errors import (
+    ProviderError,
+    report_provider_errors,
+    responses_only,
+)
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 10.0
+# What people leave in a settings file when they copy the example.
+PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "sk-ant-...", "sk-ant-your")
+
+
+class MissingApiKey(Exception):
+    """The Anthropic key is absent or still a placeholder. The text names the variables."""
+
+
+class AnthropicModelConfig(BaseResponsesAPIModelConfig, RequestSettings):
+    """Settings of the server, with those of its requests.
+
+    Attributes:
+        anthropic_api_key: The key. Required; checked when the server starts.
+        anthropic_base_url: Base URL of the API, without `/v1`.
+        timeout_s: Longest wait in seconds for one attempt's answer.
+        max_retries: How often a failed attempt is repeated: on 408, 409, 429 and 5xx (529, which
+            is overload, too), on a lost connection and on a timeout. `retry-after` is honoured up
+            to 60 s.
+        max_concurrent_requests: Most requests in flight at once; no limit by default.
+    """
+
+    anthropic_api_key: str | None = None
+    anthropic_base_url: str = "https://api.anthropic.com"
+    timeout_s: float = Field(default=300, gt=0)
+    max_retries: int = Field(default=4, ge=0)
+    max_concurrent_requests: int | None = Field(default=None, ge=1)
+
+
+def require_key(key: str | None) -> str:
+    """Return a usable key.
+
+    Raises:
+        MissingApiKey: It is absent, blank or a placeholder.
+    """
+    stripped = (key or "").strip()
+    if not stripped or stripped.lower().startswith(PLACEHOLDER_STARTS):
+        state = "is a placeholder" if stripped else "is missing"
+        raise MissingApiKey(
+            f"anthropic_model: the Anthropic key {state}. Set cua_anthropic_api_key in env.yaml, "
+            "or ANTHROPIC_API_KEY in the environment."
+        )
+    return stripped
+
+
+class AnthropicModel(SimpleResponsesAPIModel):
+    """Translates Responses requests to Anthropic's Messages API and the replies back.
+
+    It keeps no state between requests.
+    """
+
+    ray_enabled = False
+    config: AnthropicModelConfig
+
+    _client: anthropic.AsyncAnthropic = PrivateAttr()
+    _slot: AbstractAsyncContextManager[Any] = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        """Create the client.
+
+        Raises:
+            MissingApiKey: There is no usable key.
+        """
+        config = self.config
+        self._client = anthropic.AsyncAnthropic(
+            api_key=require_key(config.anthropic_api_key),
+            base_url=config.anthropic_base_url,
+            timeout=httpx.Timeout(
+                config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s)
+            ),
+            max_retries=config.max_retries,
+            http_client=anthropic.DefaultAioHttpClient(),
+        )
+        limit = config.max_concurrent_requests
+        self._slot = nullcontext() if limit is None else asyncio.Semaphore(limit)
+        super().model_post_init(context)
+
+    def setup_webserver(self) -> FastAPI:
+        """Build the app; its shutdown closes the client's connections."""
+        app = super().setup_webserver()
+        report_provider_errors(app)
+        inner_lifespan = app.router.lifespan_context
+
+        @asynccontextmanager
+        async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+            async with inner_lifespan(app) as state, self._client:
+                yield state
+
+        app.router.lifespan_context = lifespan
+        return app
+
+    async def responses(self, body: NeMoGymResponseCreateParamsNonStreaming) -> NeMoGymResponse:
+        """Answer one request.
+
+        Raises:
+            ProviderError: The request cannot be translated, or Anthropic refused it, failed, or
+                could not be reached.
+        """
+        fields = body.model_dump(mode="json", exclude_unset=True)
+        try:
+            # In a thread, since a screenshot may have to be shrunk.
+            request = await asyncio.to_thread(to_anthropic, fields, self.config)
+        except BadRequest as error:
+            raise ProviderError(
+                400, str(error), kind="invalid_request_error", code="invalid_value"
+            ) from error
+        async with self._slot:
+            reply = await self._post(request)
+        try:
+            content = build_response(reply.json(), request.offer, now=time.time())
+            return NeMoGymResponse.model_validate(content)
+        except UnusableReply as error:
+            raise _unusable(str(error)) from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise _unusable(f"{where}: {first['msg']}") from error
+        except ValueError as error:
+            raise _unusable("the body is not JSON") from error
+
+    async def chat_completions(
+        self, body: NeMoGymChatCompletionCreateParamsNonStreaming
+    ) -> NeMoGymChatCompletion:
+        """Refuse: chat completions have no place for thinking and for screenshots as results.
+
+        Raises:
+            ProviderError: Always, with status 501.
+        """
+        raise responses_only("anthropic_model")
+
+    async def _post(self, request: AnthropicRequest) -> httpx.Response:
+        """Send one request through the SDK, which retries, and return the untouched reply."""
+        headers = {"anthropic-beta": ",".join(request.betas)} if request.betas else {}
+        try:
+            return await self._client.post(
+                "/v1/messages",
+                body=request.body,
+                cast_to=httpx.Response,
+                options={"headers": headers},
+            )
+        except anthropic.APIStatusError as error:
+            failure = _from_status(error.response)
+        except anthropic.APITimeoutError:
+            failure = ProviderError(
+                504,
+                f"Anthropic did not answer within {self.config.timeout_s:g} s "
+                f"(tried {self.config.max_retries + 1} times).",
+                kind="timeout_error",
+                code="timeout",
+            )
+        except anthropic.APIConnectionError as error:
+            failure = ProviderError(
+                502,
+                f"Anthropic could not be reached at {self.config.anthropic_base_url}: "
+                f"{error.__cause__ or error} (tried {self.config.max_retries + 1} times).",
+                kind="connection_error",
+                code="connection_failed",
+            )
+        logger.warning("Anthropic call failed with %d: %s", failure.status, failure.message)
+        raise failure
+
+
+def _from_status(response: httpx.Response) -> ProviderError:
+    """Build the caller's error from an error answer of Anthropic (or of a gateway before it)."""
+    try:
+        error = response.json()["error"]
+        message, kind = str(error["message"]), str(error["type"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        message, kind = response.text[:500] or response.reason_phrase, "provider_error"
+    retry_after = response.headers.get("retry-after")
+    return ProviderError(
+        response.status_code,
+        message,
+        kind=kind,
+        code=kind,
+        headers={} if retry_after is None else {"retry-after": retry_after},
+    )
+
+
+def _unusable(reason: str) -> ProviderError:
+    return ProviderError(
+        502, f"Anthropic's reply cannot be used: {reason}", kind="provider_error", code="bad_reply"
+    )
+
+
+def main() -> None:
+    """Run the server, or end with one line that names the missing key."""
+    try:
+        AnthropicModel.run_webserver()
+    except MissingApiKey as error:
+        raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()
