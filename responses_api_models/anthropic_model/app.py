@@ -181,24 +181,34 @@ class AnthropicModel(SimpleResponsesAPIModel):
             )
         except anthropic.APIStatusError as error:
             failure = _from_status(error.response)
-        except anthropic.APITimeoutError:
-            failure = ProviderError(
+        except anthropic.APIConnectionError as error:
+            failure = self._from_connection(error)
+        logger.warning("Anthropic call failed with %d: %s", failure.status, failure.message)
+        raise failure
+
+    def _from_connection(self, error: anthropic.APIConnectionError) -> ProviderError:
+        """Build the caller's error from one without an answer.
+
+        The transport calls a refused connection a timeout, so what caused it decides.
+        """
+        tried = f"(tried {self.config.max_retries + 1} times)"
+        causes: list[BaseException] = [error]
+        while causes[-1].__cause__ is not None:
+            causes.append(causes[-1].__cause__)
+        if any(isinstance(cause, TimeoutError) for cause in causes):
+            return ProviderError(
                 504,
-                f"Anthropic did not answer within {self.config.timeout_s:g} s "
-                f"(tried {self.config.max_retries + 1} times).",
+                f"Anthropic did not answer within {self.config.timeout_s:g} s {tried}.",
                 kind="timeout_error",
                 code="timeout",
             )
-        except anthropic.APIConnectionError as error:
-            failure = ProviderError(
-                502,
-                f"Anthropic could not be reached at {self.config.anthropic_base_url}: "
-                f"{error.__cause__ or error} (tried {self.config.max_retries + 1} times).",
-                kind="connection_error",
-                code="connection_failed",
-            )
-        logger.warning("Anthropic call failed with %d: %s", failure.status, failure.message)
-        raise failure
+        return ProviderError(
+            502,
+            f"Anthropic could not be reached at {self.config.anthropic_base_url}: "
+            f"{error.__cause__ or error} {tried}.",
+            kind="connection_error",
+            code="connection_failed",
+        )
 
 
 def _from_status(response: httpx.Response) -> ProviderError:

@@ -19,12 +19,12 @@ _CANONICAL_BUTTONS = {name: button for button, name in _BUTTONS.items()}
 _CANONICAL_BUTTONS |= {name: name for name in ("middle", "back", "forward")}
 _KEYS = {"Control": "CTRL", "Shift": "SHIFT", "Alt": "ALT", "Meta": "META"}
 
-CANONICAL_NAMES = frozenset(
-    ("click", "move", "mouse_down", "mouse_up", "drag", "scroll", "type", "key", "hold_key")
-    + ("wait", "navigate", "go_back", "go_forward", "reload", "new_tab", "switch_tab")
-    + ("close_tab", "list_tabs", "cursor_position", "screenshot", "zoom", "page_text", "find")
-    + ("list_elements", "set_value")
-)
+CANONICAL_NAMES = {
+    *("click", "move", "mouse_down", "mouse_up", "drag", "scroll", "type", "key", "hold_key"),
+    *("wait", "navigate", "go_back", "go_forward", "reload", "new_tab", "switch_tab"),
+    *("close_tab", "list_tabs", "cursor_position", "screenshot", "zoom", "page_text", "find"),
+    *("list_elements", "set_value"),
+}
 
 
 def call_item(action: Json, call_id: str, native: Json, *, cut_off: bool) -> Json:

@@ -113,7 +113,7 @@ def result_blocks(
             if not cut_off and not failed:
                 raise BadRequest("input", f"the call {call['id']!r} has no output")
             output = Output(NOT_EXECUTED.get(family, NOT_EXECUTED[None]), failed=True)
-            if cut_off:
+            if not failed:
                 output.text = CUT_OFF
         elif output.failed and failed and family is not None:
             # A batch ends at its first failure, and this is how Anthropic wants the rest answered.
