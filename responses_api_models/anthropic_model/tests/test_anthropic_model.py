@@ -23,7 +23,6 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import (
     errors,
     model,
     output_of,
-    picture,
     request,
     server,
     simulated,
@@ -199,7 +198,7 @@ async def test_pruned_screenshots(name: str) -> None:
     assert errors(simulator) == []
 
 
-# Thinking -------------------------------------------------------------------------------------------
+# Thinking ---------------------------------------------------------------------------------------
 
 
 def thoughtful(turn: scripts.SimTurn) -> list[scripts.Block]:
@@ -294,7 +293,7 @@ async def test_anthropic_clears_old_content_itself() -> None:
     assert json.loads(replies[0]["metadata"]["context_management"]) == {"applied_edits": []}
 
 
-# Caching --------------------------------------------------------------------------------------------
+# Caching ----------------------------------------------------------------------------------------
 
 
 async def test_cache_breakpoints_move_forward() -> None:
@@ -327,7 +326,7 @@ async def test_caching_can_be_off_or_longer() -> None:
         assert errors(simulator) == []
 
 
-# Browser toolset ------------------------------------------------------------------------------------
+# Browser toolset --------------------------------------------------------------------------------
 
 TABS = [
     {"tab_id": "t1", "title": "A", "url": "http://a.test/", "active": False},
@@ -400,7 +399,7 @@ async def test_a_tab_that_is_gone_fails_the_whole_call() -> None:
     assert (result["is_error"], result["content"][0]["text"]) == (True, "error: no tab t9")
 
 
-# Stop reasons ---------------------------------------------------------------------------------------
+# Stop reasons -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "stop_sequence", "pause_turn", "compaction"])
@@ -469,7 +468,7 @@ async def test_an_empty_reply_leaves_no_empty_message() -> None:
     assert [item["type"] for item in empty["output"]] == ["reasoning"]
 
 
-# Failures -------------------------------------------------------------------------------------------
+# Failures ---------------------------------------------------------------------------------------
 
 
 async def error(client: httpx.AsyncClient, body: Json, status: int) -> Json:

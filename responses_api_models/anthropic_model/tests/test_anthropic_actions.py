@@ -1,0 +1,336 @@
+"""Native actions to contract items and back, without a server."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nemo_gym.openai_utils import NeMoGymResponse
+
+from responses_api_models.anthropic_model import browser_actions, computer_actions
+from responses_api_models.anthropic_model.errors import Untranslatable
+from responses_api_models.anthropic_model.images import Frame, ImageLimits
+from responses_api_models.anthropic_model.items import canonical_actions
+from responses_api_models.anthropic_model.models import facts_of
+from responses_api_models.anthropic_model.settings import RequestSettings
+from responses_api_models.anthropic_model.tests.anthropic_stack import Json, calls_in, computer
+from responses_api_models.anthropic_model.tools import Offer, build_offer
+from responses_api_models.anthropic_model.translate import build_response
+from tests.simulators import anthropic_scripts as scripts
+
+# The environment's own definition, which the translator does not import.
+from resources_servers.browser_gym.actions import parse_action  # isort: skip
+
+SMALL = ImageLimits(1568, 1568)
+FRAMES = [Frame.of(1280, 720, SMALL), Frame.of(2560, 1440, SMALL), Frame.of(1919, 1081, SMALL)]
+# Models and tools; the last one's viewport is sent smaller than it is.
+OFFERS = [
+    ("claude-opus-5", "auto", (1280, 720)),
+    ("claude-opus-4-7", "auto", (1280, 720)),
+    ("claude-opus-5", "browser_toolset_20260801", (1280, 720)),
+    ("claude-sonnet-4-5", "auto", (2560, 1440)),
+]
+
+
+def offer(model: str, tool: Any, size: tuple[int, int]) -> Offer:
+    chosen = RequestSettings(anthropic_model=model, computer_tool=tool)
+    return build_offer([computer(*size)], chosen, facts_of(model))
+
+
+def reply(*blocks: Json, **changes: Any) -> Json:
+    content = [{"id": f"toolu_{index}", **block} for index, block in enumerate(blocks)]
+    return {"id": "msg_1", "model": "m", "content": content, "stop_reason": "tool_use", **changes}
+
+
+def response(native: Json, offered: Offer) -> Json:
+    """The valid reply with one call, as the agent gets it."""
+    built = build_response(reply(native), offered, now=1)
+    dumped = NeMoGymResponse.model_validate(built).model_dump(mode="json", exclude_unset=True)
+    assert (
+        json.loads(dumped["output"][0]["encrypted_content"])["content"] == reply(native)["content"]
+    )
+    return dumped
+
+
+# Coordinates are well inside every frame.
+points = st.tuples(st.integers(0, 1200), st.integers(0, 700)).map(list)
+modifiers = st.lists(
+    st.sampled_from(["shift", "ctrl", "alt", "super"]), min_size=1, max_size=4, unique=True
+).map("+".join)
+key_names = st.sampled_from(["a", "Z", "+", "Return", "Page_Down", "F5", "ctrl", "shift", "-"])
+chords = (
+    st.lists(key_names, min_size=1, max_size=3).filter(lambda k: "+" not in k[:-1]).map("+".join)
+)
+key_texts = st.lists(chords, min_size=1, max_size=3).map(" ".join)
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+seconds = st.one_of(st.integers(0, 300), st.integers(1, 299_999).map(lambda ms: ms / 1000)).map(
+    lambda value: int(value) if value == int(value) else value
+)
+regions = st.tuples(points, points).map(lambda pair: [*pair[0], *pair[1]])
+
+
+def fields(required: dict[str, Any], optional: dict[str, Any] | None = None) -> st.SearchStrategy:
+    return st.fixed_dictionaries(required, optional=optional or {})
+
+
+computer_inputs = st.one_of(
+    st.tuples(
+        st.sampled_from(sorted(computer_actions.CLICKS)),
+        fields({}, {"coordinate": points, "text": modifiers}),
+    ),
+    st.tuples(st.sampled_from(["screenshot", "cursor_position"]), st.just({})),
+    st.tuples(st.sampled_from(["left_mouse_down", "left_mouse_up"]), st.just({})),
+    st.tuples(st.just("mouse_move"), fields({"coordinate": points})),
+    st.tuples(
+        st.just("left_click_drag"),
+        fields({"start_coordinate": points, "coordinate": points}, {"text": modifiers}),
+    ),
+    st.tuples(st.just("left_click_drag"), fields({"coordinate": points})),
+    st.tuples(
+        st.just("scroll"),
+        fields(
+            {
+                "scroll_direction": st.sampled_from(["up", "down", "left", "right"]),
+                "scroll_amount": st.integers(1, 100),
+            },
+            {"coordinate": points, "text": modifiers},
+        ),
+    ),
+    st.tuples(st.just("type"), fields({"text": texts})),
+    st.tuples(st.just("key"), fields({"text": key_texts}, {"repeat": st.integers(1, 100)})),
+    st.tuples(st.just("hold_key"), fields({"text": chords, "duration": seconds})),
+    st.tuples(st.just("wait"), fields({"duration": seconds})),
+    st.tuples(st.just("zoom"), fields({"region": regions})),
+)
+coordinates = points.map(lambda point: {"type": "coordinate", "x": point[0], "y": point[1]})
+refs = st.sampled_from(["e1", "ref_7"]).map(lambda ref: {"type": "ref", "ref": ref})
+browser_inputs = st.one_of(
+    st.tuples(
+        st.sampled_from(sorted(computer_actions.CLICKS)),
+        fields({"target": coordinates | refs}, {"modifiers": modifiers}),
+    ),
+    st.tuples(
+        st.sampled_from(["screenshot", "get_page_text", "new_tab", "list_tabs"]), st.just({})
+    ),
+    st.tuples(
+        st.sampled_from(["mouse_move", "left_mouse_down", "left_mouse_up"]),
+        fields({"target": coordinates}),
+    ),
+    st.tuples(
+        st.just("navigate"),
+        fields({"url": st.sampled_from(["a.test", "http://a.test/", "back", "forward", "reload"])}),
+    ),
+    st.tuples(st.just("zoom"), fields({"region": regions})),
+    st.tuples(st.just("left_click_drag"), fields({"from": coordinates, "target": coordinates})),
+    st.tuples(
+        st.just("scroll"),
+        fields(
+            {
+                "target": coordinates,
+                "scroll_direction": st.sampled_from(["up", "down", "left", "right"]),
+                "scroll_amount": st.integers(1, 10),
+            }
+        ),
+    ),
+    st.tuples(st.just("type"), fields({"text": texts})),
+    st.tuples(st.just("key"), fields({"text": key_texts}, {"repeat": st.integers(1, 100)})),
+    st.tuples(st.just("hold_key"), fields({"text": chords, "duration": seconds})),
+    st.tuples(
+        st.just("form_input"),
+        fields({"target": refs, "value": st.one_of(texts, st.booleans(), st.integers())}),
+    ),
+    st.tuples(st.just("read_page"), st.just({"filter": "interactive"})),
+    st.tuples(st.just("find"), fields({"query": texts.filter(bool)})),
+    st.tuples(st.just("wait"), fields({"duration": seconds})),
+    st.tuples(st.sampled_from(["switch_tab", "close_tab"]), fields({"tab_id": st.just("t1")})),
+)
+
+
+@settings(deadline=None)
+@given(native=computer_inputs, frame=st.sampled_from(FRAMES))
+def test_computer_actions_survive_the_way_there_and_back(
+    native: tuple[str, Json], frame: Frame
+) -> None:
+    name, native_fields = native
+    action = computer_actions.decode(name, native_fields, frame)
+    assert computer_actions.encode(action, frame) == (name, native_fields)
+
+
+@settings(deadline=None)
+@given(native=browser_inputs, frame=st.sampled_from(FRAMES))
+def test_browser_actions_survive_the_way_there_and_back(
+    native: tuple[str, Json], frame: Frame
+) -> None:
+    name, native_fields = native
+    action = browser_actions.decode(name, native_fields, frame)
+    assert browser_actions.encode(action, frame) == (name, native_fields)
+
+
+def has_no_ref(native: tuple[str, Json]) -> bool:
+    return native[1].get("target", {}).get("type") != "ref" or native[0] == "form_input"
+
+
+def runnable(action: Json) -> Json:
+    """The action within what the environment allows, or as it is."""
+    limits = {"ms": 60_000, "duration_ms": 60_000}
+    return action | {n: min(action[n], limit) for n, limit in limits.items() if n in action}
+
+
+@settings(deadline=None, max_examples=200)
+@given(native=computer_inputs, offered=st.sampled_from(OFFERS))
+def test_items_say_what_the_native_call_says(native: tuple[str, Json], offered: Any) -> None:
+    offered = offer(*offered)
+    name, native_fields = native
+    if offered.toolset_name == "browser":
+        return
+    block = scripts.call(offered.tool, name, **native_fields)
+    (item,) = calls_in(response(block, offered))
+    (action,) = canonical_actions(item)
+    again = offered.encode(action)
+    assert again["input"] == block["input"]
+    assert again.get("toolset_name") == block.get("toolset_name")
+    if action["type"] != "drag" or action["path"][0] is not None:
+        parse_action(runnable(action))
+
+
+@settings(deadline=None)
+@given(native=browser_inputs.filter(has_no_ref))
+def test_browser_items_are_actions_of_the_environment(native: tuple[str, Json]) -> None:
+    offered = offer(*OFFERS[2])
+    block = scripts.member(native[0], family="browser", **native[1])
+    block["input"] = native[1]
+    (item,) = calls_in(response(block, offered))
+    (action,) = canonical_actions(item)
+    parse_action(runnable(action))
+    assert offered.encode(action)["input"] == native[1]
+
+
+@pytest.mark.parametrize(
+    ("native", "expected"),
+    [
+        (scripts.member("left_click"), ("click", {"button": "left", "count": 1})),
+        (
+            scripts.member("triple_click", coordinate=[3, 4]),
+            ("click", {"button": "left", "count": 3, "x": 3, "y": 4}),
+        ),
+        (
+            scripts.member("scroll", scroll_direction="left", scroll_amount=2),
+            ("scroll", {"dx": -200, "dy": 0}),
+        ),
+        (scripts.member("wait", duration=1.5), ("wait", {"ms": 1500})),
+        (
+            scripts.member("hold_key", text="shift+a", duration=2),
+            ("hold_key", {"keys": ["shift", "a"], "duration_ms": 2000}),
+        ),
+        (
+            scripts.member("key", text="Down Down ctrl++", repeat=3),
+            ("key", {"chords": [["Down"], ["Down"], ["ctrl", "+"]], "repeat": 3}),
+        ),
+        (scripts.member("key", text="a+b"), ("key", {"chords": [["a", "b"]]})),
+        (scripts.member("key", text=" "), {"type": "keypress", "keys": [" "]}),
+        (scripts.member("left_mouse_down"), ("mouse_down", {"button": "left"})),
+        (
+            scripts.member("left_click", coordinate=[3, 4], text="Ctrl+shift"),
+            {"type": "click", "button": "left", "x": 3, "y": 4, "keys": ["CTRL", "SHIFT"]},
+        ),
+        (
+            scripts.member("left_click", coordinate=[3, 4], key="alt"),
+            {"type": "click", "button": "left", "x": 3, "y": 4, "keys": ["ALT"]},
+        ),
+        (
+            scripts.member("middle_click", coordinate=[3, 4]),
+            {"type": "click", "button": "wheel", "x": 3, "y": 4},
+        ),
+        (
+            scripts.member("double_click", coordinate=[3, 4]),
+            {"type": "double_click", "x": 3, "y": 4},
+        ),
+        (scripts.member("key", text="ctrl+s"), {"type": "keypress", "keys": ["ctrl", "s"]}),
+        (
+            scripts.member("scroll", scroll_direction="down", scroll_amount=5, coordinate=[3, 4]),
+            {"type": "scroll", "x": 3, "y": 4, "scroll_x": 0, "scroll_y": 500},
+        ),
+        (
+            scripts.member("left_click_drag", start_coordinate=[1, 2], coordinate=[3, 4]),
+            {"type": "drag", "path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]},
+        ),
+        (
+            scripts.member("left_click_drag", coordinate=[3, 4]),
+            ("drag", {"path": [None, {"x": 3, "y": 4}]}),
+        ),
+        (scripts.member("type", text="a\nb"), {"type": "type", "text": "a\nb"}),
+    ],
+)
+def test_units_and_shapes(native: Json, expected: Any) -> None:
+    (item,) = calls_in(response(native, offer(*OFFERS[0])))
+    if isinstance(expected, tuple):
+        assert (item["name"], json.loads(item["arguments"])) == expected
+    else:
+        action = {name: value for name, value in item["action"].items() if value is not None}
+        assert action == expected
+        assert item["native"] == {"id": "toolu_0", **native}
+
+
+@pytest.mark.parametrize(
+    ("native", "problem"),
+    [
+        (scripts.member("left_click", coordinate=[1]), "'coordinate' must be [x, y]"),
+        (scripts.member("left_click", coordinate="1, 2"), "'coordinate' must be [x, y]"),
+        (scripts.member("left_click", text="space"), "only shift, ctrl, alt and super"),
+        (scripts.member("mouse_move"), "'coordinate' is missing"),
+        (scripts.member("left_click", x=1), "there is no field 'x'"),
+        (scripts.member("scroll", scroll_direction="in", scroll_amount=1), "'scroll_direction'"),
+        (scripts.member("scroll", scroll_direction="up", scroll_amount=-1), "at least 0"),
+        (scripts.member("scroll", scroll_direction="up", scroll_amount=1.5), "whole number"),
+        (scripts.member("wait", duration="1"), "'duration' must be a number"),
+        (scripts.member("wait", duration=math.inf), "'duration' must be a number"),
+        (scripts.member("key", text="  "), "names no key"),
+        (scripts.member("type", text=3), "'text' must be a text"),
+        (scripts.member("zoom", region=[1, 2]), "'region' must be"),
+        (scripts.member("teleport"), "there is no such action"),
+        (scripts.member("left_click", family="browser", target={"x": 1}), "must be a target"),
+        (scripts.member("switch_tab", family="browser"), "'tab_id' is missing"),
+        (scripts.member("javascript_exec", family="browser", text="1"), "no such tool"),
+        (scripts.member("scroll_to", family="browser"), "no such tool"),
+    ],
+)
+def test_a_malformed_call_carries_its_error(native: Json, problem: str) -> None:
+    (item,) = calls_in(response(native, offer(*OFFERS[0])))
+    arguments = json.loads(item["arguments"])
+    assert item["name"] == native["name"]
+    assert problem in arguments["error"]
+    assert arguments["error"].startswith(f"{native['name']}: ")
+
+
+def test_a_legacy_call_without_an_action_is_malformed() -> None:
+    broken = {"type": "tool_use", "name": "computer", "input": {"coordinate": [1, 2]}}
+    (item,) = calls_in(response(broken, offer(*OFFERS[1])))
+    assert "there is no such action" in json.loads(item["arguments"])["error"]
+
+
+def test_coordinates_of_a_shrunk_screenshot_come_back_exactly() -> None:
+    offered = offer(*OFFERS[3])
+    size = offered.frame.sent_width, offered.frame.sent_height
+    assert size == (1456, 819)
+    (item,) = calls_in(response(scripts.legacy("left_click", coordinate=[728, 100]), offered))
+    arguments = json.loads(item["arguments"])
+    assert (arguments["x"], arguments["y"]) == (1280, 100 * 1440 / 819)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"type": "click", "x": 1, "y": 2, "hold_ms": 500},
+        {"type": "click", "x": 1, "y": 2, "button": "back"},
+        {"type": "drag", "path": [{"x": 1, "y": 2}] * 3},
+        {"type": "type", "text": "a", "press_enter": True},
+        {"type": "scroll", "dx": 1, "dy": 1},
+        {"type": "navigate", "url": "a.test"},
+        {"type": "mouse_down", "button": "right"},
+    ],
+)
+def test_what_the_computer_tools_cannot_say(action: Json) -> None:
+    with pytest.raises(Untranslatable):
+        computer_actions.encode(action, FRAMES[0])
