@@ -108,7 +108,9 @@ class History:
             return
         calls = [block for block in content if block.get("type") == "tool_use"]
         self._own_ids = {call["id"] for call in calls}
-        self._append("assistant", content)
+        # Anthropic may say an empty text, but refuses to hear it.
+        said = [b for b in content if b.get("type") != "text" or str(b.get("text")).strip()]
+        self._append("assistant", said)
         self._calls += calls
 
     def _add_text(self, item: Json) -> None:

@@ -122,7 +122,8 @@ def _usage(usage: Any) -> Json | None:
     written = usage.get("cache_creation_input_tokens") or 0
     sent = (usage.get("input_tokens") or 0) + read + written
     received = usage.get("output_tokens") or 0
-    thought = (usage.get("output_tokens_details") or {}).get("thinking_tokens") or 0
+    # None is unknown, not zero.
+    thought = (usage.get("output_tokens_details") or {}).get("thinking_tokens")
     return {
         "input_tokens": sent,
         "input_tokens_details": {"cached_tokens": read, "cache_write_tokens": written},

@@ -138,19 +138,16 @@ def _thinking(
 
 
 def _sampling(request: Json, *, thinks: bool) -> Json:
-    """Return temperature and top_p; of a model that thinks, Anthropic takes hardly any but 1."""
-    temperature, top_p = request.get("temperature"), request.get("top_p")
-    if thinks:
-        if temperature not in (None, 1):
-            raise BadRequest("temperature", "a model that thinks takes only 1; leave it out")
-        if top_p is not None and top_p < _LEAST_TOP_P:
-            raise BadRequest("top_p", f"a model that thinks takes at least {_LEAST_TOP_P}")
-        temperature = None
-        top_p = None if top_p == 1 else top_p
-    if temperature is not None and temperature > 1:
+    """Return temperature and top_p. Both are 1 by default, and newer models refuse to get both."""
+    names = ("temperature", "top_p")
+    sampling = {name: request[name] for name in names if request.get(name, 1) != 1}
+    if thinks and "temperature" in sampling:
+        raise BadRequest("temperature", "a model that thinks takes only 1; leave it out")
+    if thinks and sampling.get("top_p", 1) < _LEAST_TOP_P:
+        raise BadRequest("top_p", f"a model that thinks takes at least {_LEAST_TOP_P}")
+    if sampling.get("temperature", 0) > 1:
         raise BadRequest("temperature", "Anthropic takes 0 to 1")
-    sampling = {"temperature": temperature, "top_p": top_p}
-    return {name: value for name, value in sampling.items() if value is not None}
+    return sampling
 
 
 def _effort(request: Json, settings: RequestSettings) -> str | None:

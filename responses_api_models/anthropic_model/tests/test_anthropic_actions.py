@@ -148,6 +148,29 @@ browser_inputs = st.one_of(
 )
 
 
+@pytest.mark.parametrize(
+    ("name", "tool", "large", "binds"),
+    [
+        ("claude-3-5-sonnet-20241022", "computer_20241022", False, False),
+        ("claude-3-7-sonnet-20250219", "computer_20250124", False, False),
+        ("claude-opus-4-20250514", "computer_20250124", False, False),
+        ("claude-sonnet-4-5-20250929", "computer_20250124", False, False),
+        ("us.anthropic.claude-opus-4-5-20251101-v1:0", "computer_20251124", False, False),
+        ("claude-opus-4-7", "computer_20251124", True, False),
+        ("claude-opus-4-8", "computer_toolset_20260801", True, False),
+        ("claude-sonnet-5@20260601", "computer_toolset_20260801", True, False),
+        ("claude-fable-5-1", "computer_toolset_20260801", True, True),
+        ("claude-opus-5-5", "computer_toolset_20260801", True, True),
+        ("some-alias", "computer_toolset_20260801", True, True),
+    ],
+)
+def test_facts_of_models(name: str, tool: str, large: bool, binds: bool) -> None:
+    facts = facts_of(name)
+    assert facts.computer_tool == tool
+    assert facts.image_limits.allow(1920, 1080) == large
+    assert facts.binds_thinking == binds
+
+
 @settings(deadline=None)
 @given(native=computer_inputs, frame=st.sampled_from(FRAMES))
 def test_computer_actions_survive_the_way_there_and_back(

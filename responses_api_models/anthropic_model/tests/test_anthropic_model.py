@@ -1,5 +1,6 @@
 """The Anthropic model server against the strict simulator, over real HTTP."""
 
+import asyncio
 import json
 import os
 import socket
@@ -11,6 +12,10 @@ from typing import Any
 import httpx
 import pytest
 from omegaconf import OmegaConf
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from responses_api_models.anthropic_model.app import MissingApiKey, require_key
 from responses_api_models.anthropic_model.tests.anthropic_stack import (
@@ -458,8 +463,9 @@ async def test_a_paused_turn_goes_on() -> None:
     assert simulator.altered_replies() == []
 
 
-async def test_an_empty_reply_leaves_no_empty_message() -> None:
-    async with simulated(scripts.in_order([])) as (simulator, client):
+@pytest.mark.parametrize("content", [[], [scripts.text("")]])
+async def test_an_empty_reply_leaves_no_empty_message(content: list[scripts.Block]) -> None:
+    async with simulated(scripts.in_order(content)) as (simulator, client):
         body = request()
         empty = await ask(client, body)
         body["input"] += [*empty["output"], {"role": "user", "content": "Please go on."}]
@@ -610,6 +616,40 @@ async def test_parameters() -> None:
         "strict": True,
         "cache_control": {"type": "ephemeral"},
     }
+
+
+async def test_usage() -> None:
+    usage = {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 1000,
+        "output_tokens": 7,
+        "output_tokens_details": {"thinking_tokens": 5},
+    }
+    reply = scripts.SimReply([scripts.text("Done.")], usage=usage)
+    async with simulated(scripts.script(reply)) as (_, client):
+        told = (await ask(client, request(temperature=1.0, top_p=1.0)))["usage"]
+    assert told["input_tokens"] == 1110
+    assert told["input_tokens_details"] == {"cached_tokens": 100, "cache_write_tokens": 1000}
+    assert told["output_tokens_details"] == {"reasoning_tokens": 5}
+    assert (told["output_tokens"], told["total_tokens"]) == (7, 1117)
+
+
+async def test_no_more_requests_in_flight_than_allowed() -> None:
+    now = most = 0
+
+    async def count(request: Request) -> JSONResponse:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.1)  # the chance for one request too many to arrive
+        now -= 1
+        return JSONResponse({"id": "msg_1", "content": [], "stop_reason": "end_turn"})
+
+    with serve(Starlette(routes=[Route("/v1/messages", count, methods=["POST"])])) as url:
+        async with model(url, max_concurrent_requests=2) as client:
+            await asyncio.gather(*(ask(client, request()) for _ in range(5)))
+    assert most == 2
 
 
 async def test_a_request_without_tools_or_pictures() -> None:
