@@ -17,7 +17,6 @@ from PIL import Image
 from responses_api_models.anthropic_model.app import AnthropicModel, AnthropicModelConfig
 from tests.simulators.anthropic_api import AnthropicSimulator
 from tests.simulators.anthropic_scripts import Policy
-from tests.simulators.http_server import serve
 
 Json = dict[str, Any]
 NOTE = {
@@ -55,10 +54,13 @@ def server(base_url: str, **settings: Any) -> AnthropicModel:
 
 @asynccontextmanager
 async def model(base_url: str, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve the model server and yield a client of it."""
+    """Run the model server and yield a client of it."""
+    app = server(base_url, **settings).setup_webserver()
     async with AsyncExitStack() as stack:
-        url = stack.enter_context(serve(server(base_url, **settings).setup_webserver()))
-        yield await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30))
+        await stack.enter_async_context(app.router.lifespan_context(app))
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        client = httpx.AsyncClient(transport=transport, base_url="http://model", timeout=30)
+        yield await stack.enter_async_context(client)
 
 
 @functools.cache
