@@ -33,7 +33,7 @@ def facts_of(model: str) -> ModelFacts:
     """Return what is known of a model; a name that tells no version counts as the newest."""
     match = _NAME.search(model)
     if match is None:
-        return ModelFacts("computer_toolset_20260801", _LARGE, True)
+        return ModelFacts("computer_toolset_20260801", _LARGE, False)
     family = match["family"] or match["old_family"]
     version = (
         int(match["major"] or match["old_major"]),
@@ -43,7 +43,7 @@ def facts_of(model: str) -> ModelFacts:
     return ModelFacts(
         computer_tool=_computer_tool(family, version),
         image_limits=_LARGE if large else _SMALL,
-        binds_thinking=version >= (5, 1),
+        binds_thinking=family in ("fable", "opus", "sonnet") and version >= (5, 1),
     )
 
 

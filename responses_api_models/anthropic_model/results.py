@@ -49,6 +49,9 @@ def read_output(item: Json) -> Output:
 
     NeMo Gym keeps no further fields of the latter, so a first text that starts with `error: ` says
     that it failed, and a text that is a JSON object with `tabs` says which tabs are open.
+
+    Raises:
+        BadRequest: It has a part that is neither text nor image.
     """
     output = item["output"]
     if item["type"] == "computer_call_output":
@@ -66,6 +69,8 @@ def read_output(item: Json) -> Output:
     for part in parts:
         if part["type"] == "input_image":
             result.images.append(part.get("image_url") or "")
+        elif part["type"] != "input_text":
+            raise BadRequest("input", f"there are no outputs with parts of type {part['type']!r}")
         elif (tabs := _tabs_in(part["text"])) is not None:
             result.tabs = tabs
         elif part["text"]:

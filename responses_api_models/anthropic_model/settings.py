@@ -25,7 +25,8 @@ class RequestSettings(BaseModel):
         thinking: `adaptive`, `enabled` (needs `thinking_budget`) or `disabled`; by default the
             model's own choice.
         thinking_budget: Tokens for thinking under `enabled`; at least 1024, below `max_tokens`.
-        thinking_display: `summarized` or `omitted`; by default the model's own choice.
+        thinking_display: `summarized` or `omitted`, where `thinking` is set; by default the
+            model's own choice.
         effort: How much to spend on an answer; a request's `reasoning.effort` goes first.
         prefix_mismatch: What becomes of thinking whose earlier messages were changed, such as
             by pruning screenshots: `drop_block` lets Anthropic drop it, `error` lets it refuse

@@ -117,7 +117,7 @@ def _thinking(
     )
     if kind == "disabled":
         return {"type": "disabled"}
-    if kind is None and not drops and settings.thinking_display is None:
+    if kind is None and not drops:
         return None
     # The models that check the prefix think adaptively unless told otherwise.
     result: Json = {"type": kind or "adaptive"}

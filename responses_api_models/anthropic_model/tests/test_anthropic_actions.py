@@ -161,7 +161,8 @@ browser_inputs = st.one_of(
         ("claude-sonnet-5@20260601", "computer_toolset_20260801", True, False),
         ("claude-fable-5-1", "computer_toolset_20260801", True, True),
         ("claude-opus-5-5", "computer_toolset_20260801", True, True),
-        ("some-alias", "computer_toolset_20260801", True, True),
+        ("claude-haiku-5-5", "computer_toolset_20260801", True, False),
+        ("some-alias", "computer_toolset_20260801", True, False),
     ],
 )
 def test_facts_of_models(name: str, tool: str, large: bool, binds: bool) -> None:
