@@ -5,6 +5,7 @@ reply, and the items after it only repeat it. Everything else in a history is tr
 """
 
 import json
+import re
 from typing import Any
 
 from responses_api_models.anthropic_model.errors import BadRequest, Untranslatable
@@ -18,6 +19,7 @@ Json = dict[str, Any]
 PROVIDER = "anthropic"
 # A call for one tab becomes two: this one makes the tab active.
 TAB_CALL_SUFFIX = "-tab"
+_NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 _OUTPUTS = ("computer_call_output", "function_call_output")
 _CALLS = ("computer_call", "function_call")
 
@@ -32,6 +34,11 @@ def own_content(item: Json) -> list[Json] | None:
         return None
     content = carried.get("content")
     return content if isinstance(content, list) else None
+
+
+def _block_id(call_id: str) -> str:
+    """Return a call id in the characters that Anthropic takes; its own are left as they are."""
+    return _NOT_IN_IDS.sub("_", call_id)
 
 
 class History:
@@ -155,14 +162,15 @@ class History:
             is_function = item["type"] == "function_call"
             fields = arguments_of(item) if is_function else {"action": item.get("action")}
             inputs = [{"name": item["name"] if is_function else "action", "input": fields}]
-        ids = [f"{call_id}-{index}" for index in range(len(inputs) - 1)] + [call_id]
+        last = _block_id(call_id)
+        ids = [*(f"{last}-{index}" for index in range(len(inputs) - 1)), last]
         return [
             {"type": "tool_use", "id": block_id, **block}
             for block_id, block in zip(ids, inputs, strict=True)
         ]
 
     def _add_output(self, item: Json, field: str) -> None:
-        call_id = item["call_id"]
+        call_id = _block_id(item["call_id"])
         known = {call["id"] for call in self._calls}
         output = read_output(item)
         if call_id not in known:

@@ -9,6 +9,7 @@ import binascii
 import hashlib
 import io
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,8 @@ NOT_EXECUTED = {
     "computer": "Not executed: an earlier computer action in this turn failed.",
     "browser": "Not executed: an earlier action in this turn failed.",
 }
+# Reports: ids of other providers' calls are refused.
+TOOL_USE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 TAB_MEMBERS = {"new_tab", "list_tabs", "switch_tab", "close_tab"}
 # Docs: vision.
 MAX_IMAGES = 100
@@ -127,6 +130,8 @@ def _check_block(block: Any, path: str, allowed: set[str]) -> None:
     check_object(block, path, *BLOCK_FIELDS[kind])
     if kind == "text" and not block["text"].strip():
         raise ApiError(f"{path}: text content blocks must contain non-whitespace text")
+    if kind == "tool_use" and not TOOL_USE_ID.fullmatch(block["id"]):
+        raise ApiError(f"{path}.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
     if kind == "tool_use" and not isinstance(block["input"], dict):
         raise ApiError(f"{path}.input: Input should be a valid dictionary")
     if kind == "tool_result" and isinstance(block.get("content"), list):

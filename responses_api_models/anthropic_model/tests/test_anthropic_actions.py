@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nemo_gym.openai_utils import NeMoGymResponse
 
+# The environment's own definition, which the translator itself does not import.
+from resources_servers.browser_gym.actions import parse_action
 from responses_api_models.anthropic_model import browser_actions, computer_actions
 from responses_api_models.anthropic_model.errors import Untranslatable
 from responses_api_models.anthropic_model.images import Frame, ImageLimits
@@ -19,9 +21,6 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import Json, cal
 from responses_api_models.anthropic_model.tools import Offer, build_offer
 from responses_api_models.anthropic_model.translate import build_response
 from tests.simulators import anthropic_scripts as scripts
-
-# The environment's own definition, which the translator does not import.
-from resources_servers.browser_gym.actions import parse_action  # isort: skip
 
 SMALL = ImageLimits(1568, 1568)
 FRAMES = [Frame.of(1280, 720, SMALL), Frame.of(2560, 1440, SMALL), Frame.of(1919, 1081, SMALL)]

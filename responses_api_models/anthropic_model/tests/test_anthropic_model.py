@@ -672,7 +672,7 @@ async def test_a_history_from_elsewhere_is_translated() -> None:
             {"type": "keypress", "keys": ["CTRL", "A"]},
         ],
     }
-    second = {"type": "function_call", "call_id": "call_2", "name": "note", "arguments": "{}"}
+    second = {"type": "function_call", "call_id": "call:2", "name": "note", "arguments": "{}"}
     third = {"type": "function_call", "call_id": "call_3", "name": "reload", "arguments": "{}"}
     said = {
         "type": "message",
@@ -707,6 +707,10 @@ async def test_outputs_and_calls_must_fit() -> None:
         stray = output_of(call) | {"call_id": "toolu_other"}
         told = await error(client, body | {"input": [*start, output_of(call), stray]}, 400)
         assert "'toolu_other' that waits" in told["message"]
+        part = {"type": "input_file", "file_id": "file_1"}
+        odd = {"type": "function_call_output", "call_id": call["call_id"], "output": [part]}
+        told = await error(client, body | {"input": [*start, odd]}, 400)
+        assert "'input_file'" in told["message"]
         stranger = call | {"call_id": "toolu_other"}
         told = await error(client, body | {"input": [*start, stranger]}, 400)
         assert "is not in the reply" in told["message"]
