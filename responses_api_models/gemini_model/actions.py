@@ -185,7 +185,7 @@ def _given(**fields: Any) -> Json:
 
 
 def _is_point(fields: Mapping[str, Any]) -> bool:
-    return isinstance(fields.get("x"), int) and isinstance(fields.get("y"), int)
+    return type(fields.get("x")) is int and type(fields.get("y")) is int
 
 
 def _pointed(name: str, point: Json, **fields: Any) -> Action:

@@ -167,6 +167,16 @@ class GeminiModel(SimpleResponsesAPIModel):
         self._slot = nullcontext() if limit is None else asyncio.Semaphore(limit)
         super().model_post_init(context)
 
+    @property
+    def address(self) -> str:
+        """Where requests go."""
+        return self._client.base_url
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server has shut down."""
+        return self._client.is_closed
+
     def setup_webserver(self) -> FastAPI:
         """Build the app; its shutdown closes the client's connections."""
         app = super().setup_webserver()

@@ -105,8 +105,8 @@ class Viewport:
 
 def _to_px(value: Any, size: int) -> Any:
     # Google's code cuts off the fraction. It divides first; multiplying first keeps whole results
-    # whole (575 of 1000 pixels is 575, not 574).
-    return int(value * size / GRID) if is_number(value) else value
+    # whole (575 of 1000 pixels is 575, not 574). Below the grid stays below the viewport.
+    return math.floor(value * size / GRID) if is_number(value) else value
 
 
 def _to_grid(px: int, size: int) -> int:

@@ -191,7 +191,9 @@ class GeminiSimulator:
         shows_thoughts = (config.get("thinkingConfig") or {}).get("includeThoughts")
         parts = []
         signs = signs_calls(model)
-        for template in copy.deepcopy(templates):
+        for part in templates:
+            # One by one: a part may be there twice, and each has an id of its own.
+            template = copy.deepcopy(part)
             if template.get("thought") and not shows_thoughts:
                 continue
             if "functionCall" in template:

@@ -60,7 +60,7 @@ def config(**settings: Any) -> GeminiModelConfig:
     )
 
 
-def server(base_url: str, **settings: Any) -> GeminiModel:
+def server(base_url: str | None, **settings: Any) -> GeminiModel:
     client = MagicMock(spec=ServerClient)
     client.global_config_dict = OmegaConf.create({})
     return GeminiModel(config=config(gemini_base_url=base_url, **settings), server_client=client)
