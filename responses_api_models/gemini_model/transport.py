@@ -70,7 +70,8 @@ class GeminiClient:
     def __init__(self, access: Access, model: str, *, timeout_s: float, max_retries: int) -> None:
         self._timeout_s = timeout_s
         self._attempts = max_retries + 1
-        self._http = httpx2.AsyncClient()
+        # How many requests are in flight is the server's to decide.
+        self._http = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=100))
         self._client = genai.Client(
             # Without an explicit choice the SDK takes one from the environment.
             vertexai=access.vertex,
@@ -146,6 +147,13 @@ class GeminiClient:
                 f"(at most {self._attempts} attempts).",
                 kind="connection_error",
                 code="connection_failed",
+            ) from error
+        except UnicodeDecodeError as error:
+            raise ProviderError(
+                502,
+                f"The error answer from {self.base_url} is no text.",
+                kind="provider_error",
+                code="bad_reply",
             ) from error
         except auth_errors.GoogleAuthError as error:
             raise ProviderError(

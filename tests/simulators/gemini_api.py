@@ -155,7 +155,10 @@ class GeminiSimulator:
         return JSONResponse(record.reply, record.status)
 
     async def _fail(self, fault: Fault, request: Request, record: RecordedRequest) -> Response:
-        record.status, record.reply = fault.status, fault.body
+        record.status = fault.status
+        if fault.kind == "page" and fault.body:
+            return Response(fault.body["page"], fault.status, media_type="text/html")
+        record.reply = fault.body
         if fault.kind == "hang":
             # The body is read, so the next message can only be that the client has gone.
             await request.receive()

@@ -36,7 +36,7 @@ type Policy = Callable[[SimTurn], list[Json] | SimReply]
 
 @dataclass(frozen=True)
 class Fault:
-    """One answer that is not a reply. `kind` is status, hang, cut or malformed."""
+    """One answer that is not a reply. `kind` is status, hang, cut, malformed or page."""
 
     kind: str
     status: int = 200
@@ -152,3 +152,8 @@ def cut_connection() -> Fault:
 def malformed_json() -> Fault:
     """Answer 200 with half a JSON document."""
     return Fault("malformed")
+
+
+def error_page(status: int, body: bytes) -> Fault:
+    """Answer as a gateway before the API does: with a page of its own."""
+    return Fault("page", status, {"page": body})

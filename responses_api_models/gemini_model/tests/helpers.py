@@ -1,4 +1,4 @@
-"""What the Gemini tests share: a served model server, an agent's answers, requests."""
+"""What the Gemini tests share: a served model server, an agent's answers, translations."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -6,11 +6,15 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import httpx
-from nemo_gym.openai_utils import NeMoGymResponse
+from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
 from nemo_gym.server_utils import ServerClient
 from omegaconf import OmegaConf
 
 from responses_api_models.gemini_model.app import GeminiModel, GeminiModelConfig
+from responses_api_models.gemini_model.settings import Settings
+from responses_api_models.gemini_model.translate_reply import from_gemini
+from responses_api_models.gemini_model.translate_request import to_gemini
+from tests.simulators import gemini_scripts as scripts
 from tests.simulators.http_server import serve
 
 Json = dict[str, Any]
@@ -115,3 +119,50 @@ def output_of(call: Json, *, image: str = PIXEL, acknowledge: bool = True, **out
     if image:
         parts.append({"type": "input_image", "image_url": image, "detail": "auto"})
     return {"type": "function_call_output", "call_id": call["call_id"], "output": parts}
+
+
+# The translation alone ---------------------------------------------------------------------------
+
+SETTINGS = config().settings()
+LEGACY = config(gemini_model=LEGACY_MODEL).settings()
+GEMINI_3 = config(gemini_model="gemini-3-flash-preview").settings()
+PARTS = [{"text": "Do it."}, {"inlineData": {"mimeType": "image/png", "data": PIXEL_DATA}}]
+CLICK = scripts.call("click", x=500, y=250)
+
+
+def passed(body: Json) -> Json:
+    """What is left of a request after NeMo Gym's validation."""
+    params = NeMoGymResponseCreateParamsNonStreaming.model_validate(body)
+    return params.model_dump(mode="json", exclude_unset=True)
+
+
+def sent(body: Json, settings: Settings = SETTINGS) -> Json:
+    return to_gemini(passed(body), settings)[0]
+
+
+def reply(
+    *parts: Json, finish: str | None = "STOP", settings: Settings = SETTINGS, **body: Any
+) -> Json:
+    """Translate a reply to a request, and check that NeMo Gym takes it."""
+    turn = to_gemini(passed(request(**body)), settings)[1]
+    content = {"parts": list(parts), "role": "model"}
+    candidate = {"content": content} | ({"finishReason": finish} if finish else {})
+    return validated(from_gemini({"candidates": [candidate]}, turn, settings, now=1))
+
+
+def validated(answer: Json) -> Json:
+    return NeMoGymResponse.model_validate(answer).model_dump(mode="json", exclude_unset=True)
+
+
+def after(
+    *parts: Json, settings: Settings = SETTINGS, tools: list[Json] | None = None, **output: Any
+) -> list[Json]:
+    """The contents sent after a turn whose calls were all answered."""
+    body = request(tools=tools or [COMPUTER])
+    answer = reply(*parts, settings=settings, **body)
+    outputs = [output_of(call, **output) for call in calls(answer)]
+    return sent({**body, "input": body["input"] + answer["output"] + outputs}, settings)["contents"]
+
+
+def responses(contents: list[Json]) -> list[Json]:
+    return [part["functionResponse"] for part in contents[-1]["parts"]]
