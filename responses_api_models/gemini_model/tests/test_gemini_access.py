@@ -141,13 +141,23 @@ def test_an_unknown_excluded_function_is_named() -> None:
         config(excluded_functions=["clik", "search"])
 
 
+def test_the_ready_made_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "AIza-real")
+    loaded = OmegaConf.load(SERVER / "configs/gemini_model.yaml")
+    resolved: Any = OmegaConf.to_container(loaded, resolve=True)
+    settings = resolved["policy_model"]["responses_api_models"]["gemini_model"]
+    assert config(**settings).access() == transport.Access(api_key="AIza-real")
+    # The file spells out the defaults.
+    assert config(**settings).settings() == config().settings()
+    assert set(settings) <= set(GeminiModelConfig.model_fields)
+
+
 def test_without_a_key_the_server_ends_with_one_line() -> None:
     loaded = OmegaConf.load(SERVER / "configs/gemini_model.yaml")
     settings: Any = OmegaConf.to_container(loaded.policy_model, resolve=False)
     settings = settings["responses_api_models"]["gemini_model"]
     plain = {name: value for name, value in settings.items() if "${" not in str(value)}
     assert {*plain, "gemini_model"} >= {"entrypoint", "function_set", "max_retries"}
-    assert set(settings) <= set(GeminiModelConfig.model_fields)
     plain |= {"gemini_model": "gemini-3.8-flash", "host": "127.0.0.1", "port": 1}
     instance = {"responses_api_models": {"gemini_model": plain}}
     head = {"host": "127.0.0.1", "port": 1}
