@@ -129,7 +129,10 @@ def _function_result(item: Json, path: str) -> _Result:
         elif text.startswith(URL_PREFIX):
             result.url = text.removeprefix(URL_PREFIX)
         elif text.startswith(ACKNOWLEDGED_PREFIX):
-            result.is_acknowledged = True
+            result.is_acknowledged = text.removeprefix(ACKNOWLEDGED_PREFIX).strip() not in (
+                "",
+                "[]",
+            )
         else:
             texts.append(text)
     result.text = "\n".join(texts)
