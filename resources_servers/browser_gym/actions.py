@@ -153,12 +153,26 @@ class MouseUp(_AtOptionalPoint):
 
 
 class Drag(_Action):
-    """Press at the first point, move through the path and release at the last point."""
+    """Press at the first point, move through the path and release at the last point.
+
+    The first point may be null: the current cursor.
+    """
 
     type: Literal["drag"] = "drag"
-    path: list[Point] = Field(min_length=2, max_length=1000)
+    path: list[Point | None] = Field(min_length=2, max_length=1000)
     button: MouseButton = "left"
     modifiers: list[Modifier] = []
+
+    @model_validator(mode="after")
+    def _only_the_first_may_be_missing(self) -> Drag:
+        if None in self.path[1:]:
+            raise ValueError("path: only its first point may be missing")
+        return self
+
+    @property
+    def points(self) -> list[Point]:
+        """The points of the path, without a missing first one."""
+        return [point for point in self.path if point is not None]
 
 
 class Scroll(_AtOptionalPoint):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -168,20 +169,24 @@ class Input:
             action: where to.
             settle: waits until the page is quiet; called once, before the button is released.
         """
-        for point in action.path:
+        points = action.points
+        for point in points:
             self.check_inside(point.x, point.y)
         if action.button in _EXTRA_BUTTONS:
             raise ActionError(f"dragging with the {action.button} button is not possible")
         button = _playwright_button(action.button)
         mouse = self._page.mouse
-        start = action.path[0]
         async with self._held(action.modifiers):
-            await self._move_to(start.x, start.y)
+            if action.path[0] is None:
+                x, y = await self._move_to(None, None)
+                points = [act.Point(x=x, y=y), *points]
+            else:
+                await self._move_to(points[0].x, points[0].y)
             try:
                 await mouse.down(button=button)
-                for previous, point in zip(action.path, action.path[1:], strict=False):
+                for previous, point in itertools.pairwise(points):
                     await self._drag_leg(previous, point)
-                end = action.path[-1]
+                end = points[-1]
                 self.cursor = (end.x, end.y)
                 # Lists that make room with an animation look away until it ends, and libraries
                 # that watch for a target react to the second event over it.

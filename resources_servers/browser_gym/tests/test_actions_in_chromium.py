@@ -247,6 +247,7 @@ async def test_screenshot_is_the_viewport(page: Page) -> None:
         {"type": "click", "x": 1},
         {"type": "click", "x": 1, "y": 1, "button": "wheel"},
         {"type": "drag", "path": [{"x": 1, "y": 1}]},
+        {"type": "drag", "path": [{"x": 1, "y": 1}, None]},
         {"type": "switch_tab"},
         {"type": "wait", "ms": -1},
         {"type": "type"},

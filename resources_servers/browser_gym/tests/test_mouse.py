@@ -176,7 +176,9 @@ async def test_html5_drag_and_drop_with_data_and_modifier(page: Page) -> None:
 
 
 async def test_drags_that_libraries_and_widgets_follow(page: Page) -> None:
-    await page.do(drag((24, 150), (120, 150)))
+    from_the_pointer = {"type": "drag", "path": [None, {"x": 120, "y": 150}]}
+    assert "has not been placed yet" in await page.fails(from_the_pointer)
+    await page.do({"type": "move", "x": 24, "y": 150}, from_the_pointer)
     assert 40 <= int((await page.state())["range"]) <= 60
     await page.do(drag((30, 240), (170, 240), (310, 240)))
     state = await page.state()

@@ -107,12 +107,14 @@ def test_standard_and_canonical_calls() -> None:
         function("zoom", region={"x0": 0, "y0": 0, "x1": 50, "y1": 50}),
         function("hold_key", keys=["a"], duration_ms=10),
         function("drag", path=[{"x": 1, "y": 2}, {"x": 3, "y": 4}], button=None),
+        function("drag", path=[None, {"x": 3, "y": 4}], modifiers=["Shift"]),
     ).calls
     assert [call.actions[0]["type"] for call in calls] == [
         "click",
         "click",
         "zoom",
         "hold_key",
+        "drag",
         "drag",
     ]
     assert calls[1].actions[0]["x"] == 1.5
