@@ -9,6 +9,12 @@ from collections.abc import Mapping
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
+TOO_LONG = "context_length_exceeded"
+"""The code of an error that says that the conversation is too long for the model, as OpenAI has it.
+
+A caller can tell by it an episode that is at its end from a request that is wrong.
+"""
+
 
 class ProviderError(Exception):
     """A model call that failed.

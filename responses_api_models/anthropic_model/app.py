@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -33,6 +34,7 @@ from responses_api_models.anthropic_model.translate import (
     to_anthropic,
 )
 from responses_api_models.provider_errors import (
+    TOO_LONG,
     ProviderError,
     report_provider_errors,
     responses_only,
@@ -43,6 +45,12 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 10.0
 # What people leave in a settings file when they copy the example.
 PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "sk-ant-...", "sk-ant-your")
+
+# How Anthropic says that a conversation has become too long: in tokens, bytes or images.
+_SAYS_TOO_LONG = re.compile(
+    r"(prompt|input) is too long|exceed context limit|too many images", re.IGNORECASE
+)
+_TOO_LARGE = "request_too_large"
 
 
 class MissingApiKey(Exception):
@@ -223,11 +231,12 @@ def _from_status(response: httpx.Response) -> ProviderError:
     except (ValueError, KeyError, TypeError, AttributeError):
         message, kind = response.text[:500] or response.reason_phrase, "provider_error"
     retry_after = response.headers.get("retry-after")
+    refused = response.status_code == 400 and _SAYS_TOO_LONG.search(message)
     return ProviderError(
         response.status_code,
         message,
         kind=kind,
-        code=kind,
+        code=TOO_LONG if refused or kind == _TOO_LARGE else kind,
         headers={} if retry_after is None else {"retry-after": retry_after},
     )
 

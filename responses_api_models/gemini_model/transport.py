@@ -21,7 +21,7 @@ from google import genai
 from google.auth import exceptions as auth_errors
 from google.genai import errors, types
 
-from responses_api_models.provider_errors import ProviderError
+from responses_api_models.provider_errors import TOO_LONG, ProviderError
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,10 @@ LONGEST_ASKED_DELAY_S = 60.0
 API_VERSION = "v1beta"
 VERTEX_API_VERSION = "v1beta1"
 RETRY_INFO = "google.rpc.RetryInfo"
+# How Gemini and Vertex AI say that a conversation has become too long, in tokens or bytes.
+_SAYS_TOO_LONG = re.compile(
+    r"input token count.*(exceeds|only supports)|payload size exceeds", re.IGNORECASE | re.DOTALL
+)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -171,11 +175,15 @@ def _from_answer(error: errors.APIError) -> ProviderError:
     asked = _retry_after_s(headers.get("retry-after"))
     if asked is None:
         asked = _retry_info_s(error.details)
+    message = str(error.message or error.details or "no error text")[:2000]
+    code = str(error.status) if error.status else None
+    if error.code in (400, 413) and _SAYS_TOO_LONG.search(message):
+        code = TOO_LONG
     return ProviderError(
         error.code,
-        str(error.message or error.details or "no error text")[:2000],
+        message,
         kind=str(error.status or "provider_error"),
-        code=str(error.status) if error.status else None,
+        code=code,
         headers={} if asked is None else {"retry-after": f"{asked:g}"},
     )
 

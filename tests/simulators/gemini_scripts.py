@@ -139,6 +139,13 @@ def unavailable() -> Fault:
     return _error(503, "The model is overloaded. Please try again later.", "UNAVAILABLE")
 
 
+def too_long() -> Fault:
+    message = (
+        "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576)."
+    )
+    return _error(400, message, "INVALID_ARGUMENT")
+
+
 def hang() -> Fault:
     """Accept the request and never answer it."""
     return Fault("hang")

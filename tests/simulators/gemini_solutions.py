@@ -4,23 +4,15 @@ The solutions hold the standard actions in pixels; a model answers in predefined
 grid of 1000 by 1000 that it sees.
 """
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tests.simulators.gemini_scripts import Json, Policy, SimTurn, call, text
+from tests.simulators.solutions import turns_for
 
-DEMO_GYM = Path(__file__).resolve().parents[2] / "resources_servers/browser_gym/demo_gym"
-SOLUTIONS = DEMO_GYM / "solutions.json"
 WIDTH, HEIGHT = 1280, 720
 GRID = 1000
 LONGEST_SCROLL_PX = 999
-
-
-def load_solutions() -> dict[str, Json]:
-    """Return the solutions by task id."""
-    return json.loads(SOLUTIONS.read_text())
 
 
 def solve(solutions: Mapping[str, Json]) -> Policy:
@@ -29,10 +21,7 @@ def solve(solutions: Mapping[str, Json]) -> Policy:
     def policy(turn: SimTurn) -> list[Json]:
         parts = turn.body["contents"][0]["parts"]
         said = "\n".join(part.get("text", "") for part in parts)
-        found = [entry for entry in solutions.values() if entry["prompt"] in said]
-        if not found:
-            return [text("I know no solution of this task.")]
-        turns = max(found, key=lambda entry: len(entry["prompt"]))["turns"]
+        turns = turns_for(solutions, said)
         if turn.number >= len(turns):
             return [text("The solution has ended.")]
         return turn_parts(turns[turn.number])

@@ -1,7 +1,6 @@
 """Whole conversations between an agent and the simulated API: tools, results, the browser."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,10 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import (
     simulated,
 )
 from tests.simulators import anthropic_scripts as scripts
+from tests.simulators.anthropic_solutions import solution
+from tests.simulators.solutions import load_solutions
 
-PROJECT = Path(__file__).resolve().parents[3]
-SOLUTIONS = json.loads(
-    (PROJECT / "resources_servers/browser_gym/demo_gym/solutions.json").read_text("utf-8")
-)
+SOLUTIONS = load_solutions()
 
 TOOL_OF_MODEL = {
     "claude-3-5-sonnet-20241022": "computer_20241022",
@@ -74,7 +72,7 @@ async def test_the_configuration_overrides_the_tool() -> None:
 @pytest.mark.parametrize("name", ["claude-sonnet-4-5", "claude-opus-5-5"])
 async def test_the_demo_tasks_scripts(task_id: str, name: str) -> None:
     turns = SOLUTIONS[task_id]["turns"]
-    async with simulated(scripts.solution(turns), anthropic_model=name) as (simulator, client):
+    async with simulated(solution(turns), anthropic_model=name) as (simulator, client):
         replies, _ = await converse(client, request())
     assert errors(simulator) == []
     assert len(replies) == len(turns)
@@ -84,7 +82,7 @@ async def test_the_demo_tasks_scripts(task_id: str, name: str) -> None:
 def test_every_demo_script_has_native_calls() -> None:
     for tool in ("computer_20250124", "computer_toolset_20260801"):
         for task_id, task in SOLUTIONS.items():
-            policy = scripts.solution(task["turns"])
+            policy = solution(task["turns"])
             for number in range(len(task["turns"])):
                 assert policy(scripts.SimTurn(number, {}, tool)), task_id
 

@@ -27,6 +27,7 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import (
     errors,
     model,
     output_of,
+    picture,
     request,
     server,
     simulated,
@@ -99,6 +100,22 @@ async def test_failing_servers_and_connections(
         simulator.fail_next(fault)
         await ask(client, request())
     assert len(simulator.requests) == 2
+
+
+async def test_a_conversation_that_is_too_long_is_told_apart() -> None:
+    async with simulated(scripts.clicks(1)) as (simulator, client):
+        for fault, status, kind in (
+            (scripts.too_long(), 400, "invalid_request_error"),
+            (scripts.too_large(), 413, "request_too_large"),
+        ):
+            simulator.fail_next(fault)
+            told = await error(client, request(), status)
+            assert (told["type"], told["code"]) == (kind, "context_length_exceeded")
+        image = {"type": "input_image", "image_url": picture(), "detail": "auto"}
+        task = {"role": "user", "content": [image] * 101}
+        told = await error(client, request() | {"input": [task]}, 400)
+        assert "too many images" in told["message"]
+        assert told["code"] == "context_length_exceeded"
 
 
 async def test_a_refused_connection_is_a_502() -> None:

@@ -251,6 +251,7 @@ async def test_failing_servers_and_connections(simulator: GeminiSimulator) -> No
                 (scripts.hang(), 504, "timeout"),
                 (scripts.cut_connection(), 502, "connection_failed"),
                 (scripts.malformed_json(), 502, "bad_reply"),
+                (scripts.too_long(), 400, "context_length_exceeded"),
             ):
                 simulator.fail_next(fault)
                 assert (await error(client, request(), status))["code"] == code

@@ -23,7 +23,8 @@ from responses_api_models.gemini_model.translate_reply import from_gemini
 from responses_api_models.gemini_model.translate_request import to_gemini
 from tests.simulators import gemini_scripts as scripts
 from tests.simulators.gemini_api import GeminiSimulator
-from tests.simulators.gemini_solutions import load_solutions, solve
+from tests.simulators.gemini_solutions import solve
+from tests.simulators.solutions import load_solutions
 
 Json = dict[str, Any]
 
