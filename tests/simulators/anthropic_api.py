@@ -24,7 +24,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from tests.simulators.anthropic_messages import Ledger, check_messages, prefix_hash, seal_of
+from tests.simulators.anthropic_messages import Ledger, Prefixes, check_messages, seal_of
 from tests.simulators.anthropic_rules import ApiError, check_request
 from tests.simulators.anthropic_scripts import Block, Fault, Policy, SimReply, SimTurn
 from tests.simulators.http_server import serve
@@ -197,7 +197,7 @@ class AnthropicSimulator:
             if seal := seal_of(block):
                 self.ledger.seals[seal] = reply_id
         self.ledger.issued[reply_id] = content
-        self.ledger.prefixes[reply_id] = prefix_hash(body, body["messages"])
+        self.ledger.prefixes[reply_id] = Prefixes(body).whole
         return content
 
     def _usage(self, body: dict[str, Any], content: list[Block]) -> dict[str, Any]:

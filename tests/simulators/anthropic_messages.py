@@ -69,10 +69,28 @@ def seal_of(block: Json) -> str | None:
     return block.get("signature") or block.get("data") or block.get("id")
 
 
-def prefix_hash(body: Json, messages: list[Json]) -> str:
-    """Return a hash of system prompt, tools and messages, without their cache breakpoints."""
-    parts = [body.get("system"), body.get("tools"), messages]
-    text = json.dumps(_without_breakpoints(parts), sort_keys=True)
+class Prefixes:
+    """Hashes of a request up to each of its messages, without cache breakpoints."""
+
+    def __init__(self, body: Json) -> None:
+        self._hashes = [_digest("", [body.get("system"), body.get("tools")])]
+        for message in body["messages"]:
+            self._hashes.append(_digest(self._hashes[-1], message))
+
+    def before(self, index: int, blocks: list[Json]) -> str:
+        """Return the hash of what is before a message, and the first blocks of that message."""
+        if not blocks:
+            return self._hashes[index]
+        return _digest(self._hashes[index], {"role": "assistant", "content": blocks})
+
+    @property
+    def whole(self) -> str:
+        """The hash of all messages."""
+        return self._hashes[-1]
+
+
+def _digest(before: str, value: Any) -> str:
+    text = before + json.dumps(_without_breakpoints(value), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -261,6 +279,7 @@ def _check_thinking(body: Json, model: SimModel, betas: set[str], ledger: Ledger
     """Source: docs, thinking; prefix checks."""
     binding = (body.get("thinking") or {}).get("block_binding") or {}
     drops = BINDING_BETA in betas and binding.get("prefix_mismatch_behavior") == "drop_block"
+    prefixes = Prefixes(body)
     transformations: list[Json] = []
     for index, message in enumerate(body["messages"]):
         content = message["content"]
@@ -276,10 +295,7 @@ def _check_thinking(body: Json, model: SimModel, betas: set[str], ledger: Ledger
                 raise ApiError(f"{path}: Invalid `signature` in `thinking` block")
             if not model.binds or block != ledger.issued[reply_id][0]:
                 continue
-            before = body["messages"][:index]
-            if number:
-                before = [*before, {"role": "assistant", "content": content[:number]}]
-            if ledger.prefixes[reply_id] == prefix_hash(body, before):
+            if ledger.prefixes[reply_id] == prefixes.before(index, content[:number]):
                 continue
             if not drops:
                 raise ApiError(

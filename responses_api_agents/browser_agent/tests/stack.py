@@ -48,7 +48,7 @@ def served_model(api_url: str, model: str, **config: Any) -> Iterator[str]:
         openai_model=model,
         **{"max_retries": 0, "timeout_s": 5, **config},
     )
-    server = OpenAIComputerModel(config=settings, server_client=_server_client({}))
+    server = OpenAIComputerModel(config=settings, server_client=server_client({}))
     with serve(server.setup_webserver()) as url:
         yield url
 
@@ -63,7 +63,7 @@ def served_script(scripts_path: Path) -> Iterator[str]:
         name="policy_model",
         scripts_path=str(scripts_path),
     )
-    server = ScriptedModel(config=settings, server_client=_server_client({}))
+    server = ScriptedModel(config=settings, server_client=server_client({}))
     with serve(server.setup_webserver()) as url:
         yield url
 
@@ -118,6 +118,43 @@ class Stack:
 
 
 @asynccontextmanager
+async def running_agent(
+    environment_url: str, model_url: str, folder: Path, **config: Any
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Start an agent between a resources server and a model server, and yield a client of it.
+
+    Args:
+        environment_url: of the resources server.
+        model_url: of the model server.
+        folder: where its `artifacts` go.
+        config: of the agent; its servers are the two given whatever they are called.
+    """
+    settings = BrowserAgentConfig.model_validate(
+        {
+            "host": "127.0.0.1",
+            "port": 1,
+            "entrypoint": "app.py",
+            "name": "browser_openai_agent",
+            "resources_server": {"type": "resources_servers", "name": "browser_gym"},
+            "model_server": {"type": "responses_api_models", "name": "policy_model"},
+            "artifact_dir": str(folder / "artifacts"),
+            **config,
+        }
+    )
+    servers = {
+        settings.resources_server.name: _address(environment_url, "resources_servers"),
+        settings.model_server.name: _address(model_url, "responses_api_models"),
+    }
+    agent = BrowserAgent(config=settings, server_client=server_client(servers))
+    app = agent.setup_webserver()
+    if not server_utils.is_global_aiohttp_client_setup():
+        server_utils.set_global_aiohttp_client(GlobalAIOHTTPAsyncClientConfig())
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=True)
+    async with httpx.AsyncClient(transport=transport, base_url="http://agent", timeout=120) as http:
+        yield http
+
+
+@asynccontextmanager
 async def running_stack(
     policy: Policy, environment_url: str, folder: Path, *, model: str = MODEL, **config: Any
 ) -> AsyncIterator[Stack]:
@@ -126,35 +163,13 @@ async def running_stack(
     model_config = config.pop("model_server_config", {})
     model_url = config.pop("model_url", None)
     with simulator.serve() as api_url, served_model(api_url, model, **model_config) as served_url:
-        servers = {
-            "browser_gym": _address(environment_url, "resources_servers"),
-            "policy_model": _address(model_url or served_url, "responses_api_models"),
-        }
-        settings = BrowserAgentConfig.model_validate(
-            {
-                "host": "127.0.0.1",
-                "port": 1,
-                "entrypoint": "app.py",
-                "name": "browser_openai_agent",
-                "resources_server": {"type": "resources_servers", "name": "browser_gym"},
-                "model_server": {"type": "responses_api_models", "name": "policy_model"},
-                "model": model,
-                "artifact_dir": str(folder / "artifacts"),
-                **config,
-            }
-        )
-        agent = BrowserAgent(config=settings, server_client=_server_client(servers))
-        app = agent.setup_webserver()
-        if not server_utils.is_global_aiohttp_client_setup():
-            server_utils.set_global_aiohttp_client(GlobalAIOHTTPAsyncClientConfig())
-        transport = httpx.ASGITransport(app=app, raise_app_exceptions=True)
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://agent", timeout=120
+        async with running_agent(
+            environment_url, model_url or served_url, folder, model=model, **config
         ) as http:
             yield Stack(http, simulator, folder)
 
 
-def _server_client(servers: dict[str, Any]) -> ServerClient:
+def server_client(servers: dict[str, Any]) -> ServerClient:
     """NeMo Gym's own client, knowing these servers."""
     return ServerClient(
         head_server_config=BaseServerConfig(host="127.0.0.1", port=1),
