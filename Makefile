@@ -10,8 +10,8 @@ help: ## Show this help
 setup: ## Make or repair the environment (nothing to do: no output)
 	@bash scripts/setup.sh
 
-demo: setup ## Run the demo; options: make demo ARGS="--help"
-	@$(PYTHON) scripts/demo.py $(ARGS)
+demo: setup ## Run the demo; options: make demo PROVIDER=anthropic ARGS="--help"
+	@$(PYTHON) scripts/demo.py $(if $(PROVIDER),--provider $(PROVIDER)) $(ARGS)
 
 test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chromium"
 	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from scripts.demo_models import PROVIDERS, SCRIPTED, Model, chosen_model
 from scripts.processes import BIN, ROOT, Processes
 
 LOG_NAME = "demo.log"
+ROWS_NAME = "rollouts.jsonl"
 SOLUTIONS = ROOT / "resources_servers" / "browser_gym" / "demo_gym" / "solutions.json"
-AGENT = "browser_openai_agent"
 # Ray gives its own start 30 s, which a busy machine can miss; a second try finds warm caches.
 START_TRIES = 3
 
@@ -43,7 +45,12 @@ def free_port() -> int:
 
 
 def start_stack(
-    processes: Processes, output: Path, head_port: int, gym_port: int, timeout_s: float
+    processes: Processes,
+    output: Path,
+    head_port: int,
+    gym_port: int,
+    timeout_s: float,
+    model: Model = SCRIPTED,
 ) -> subprocess.Popen[bytes]:
     """Start the servers and wait until all are ready.
 
@@ -55,11 +62,12 @@ def start_stack(
         "env",
         "start",
         "--config",
-        "configs/demo.yaml",
+        model.config,
         f"++head_server.port={head_port}",
         "++head_server.host=127.0.0.1",
         f"++demo_gym_port={gym_port}",
-        f"++{AGENT}.responses_api_agents.browser_agent.artifact_dir={output}/artifacts",
+        f"++{model.agent}.responses_api_agents.browser_agent.artifact_dir={output}/artifacts",
+        *model.overrides,
     ]
     started = time.monotonic()
     for tries_left in reversed(range(START_TRIES)):
@@ -101,10 +109,12 @@ def run_to_end(processes: Processes, what: str, *command: str) -> None:
         raise DemoError(f"{what}: exit code {process.returncode}")
 
 
-def eval_command(tasks: Path, rows: Path, repeats: int, head_port: int) -> list[str]:
+def eval_command(
+    tasks: Path, rows: Path, repeats: int, head_port: int, agent: str = SCRIPTED.agent
+) -> list[str]:
     """Return the command that collects the rollouts."""
     return [
-        *(str(BIN / "gym"), "eval", "run", "--no-serve", "--agent", AGENT),
+        *(str(BIN / "gym"), "eval", "run", "--no-serve", "--agent", agent),
         *("--input", _relative(tasks), "--output", _relative(rows)),
         *("--num-repeats", str(repeats), "--concurrency", "4"),
         *(f"++head_server.port={head_port}", "++head_server.host=127.0.0.1"),
@@ -196,6 +206,16 @@ def compare_with_scripts(rows: list[dict[str, Any]]) -> bool:
     return not unexpected
 
 
+def judge(rows: list[dict[str, Any]], model: Model) -> bool:
+    """Say what was asked, and return whether all went as it must."""
+    console.print(f"the model was {model.about}")
+    for text in model.refused():
+        console.print(f"[red]the simulator refused a request:[/red] {escape(text)}")
+    if model.scripted:
+        return compare_with_scripts(rows) and not model.refused()
+    return not any(row["mask_sample"] for row in rows)
+
+
 def _why(row: dict[str, Any]) -> str:
     if row["mask_sample"]:
         return f"{row['failure_kind']}: {row['failure_reason']}"
@@ -211,16 +231,29 @@ def _relative(path: Path) -> str:
 
 
 def run(arguments: argparse.Namespace) -> bool:
-    """Run the demo and return whether all rollouts ended as their scripts mean."""
+    """Run the demo and return whether all rollouts ended as they must."""
     output: Path = arguments.output
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    tasks, rows_path = output / "tasks.jsonl", output / "rollouts.jsonl"
+    with chosen_model(arguments.provider) as model:
+        console.print(f"the model is {model.about}")
+        _run_stack(arguments, model, output)
+        rows = read_rows(output / ROWS_NAME)
+        show(rows)
+        as_it_must = judge(rows, model)
+    console.print(f"rollouts, profile and screenshots are in {_relative(output)}/")
+    return as_it_must
+
+
+def _run_stack(arguments: argparse.Namespace, model: Model, output: Path) -> None:
+    tasks, rows_path = output / "tasks.jsonl", output / ROWS_NAME
     head_port, gym_port = free_port(), free_port()
     with (output / LOG_NAME).open("wb") as log:
         processes = Processes(log)
         try:
-            stack = start_stack(processes, output, head_port, gym_port, arguments.start_timeout)
+            stack = start_stack(
+                processes, output, head_port, gym_port, arguments.start_timeout, model
+            )
             run_to_end(
                 processes,
                 "fetching the tasks from the demo gym",
@@ -230,7 +263,7 @@ def run(arguments: argparse.Namespace) -> bool:
             )
             count = _count_lines(tasks)
             console.print(f"{count} tasks x {arguments.repeats} repeats")
-            command = eval_command(tasks, rows_path, arguments.repeats, head_port)
+            command = eval_command(tasks, rows_path, arguments.repeats, head_port, model.agent)
             run_rollouts(processes, stack, command, count * arguments.repeats, rows_path)
             inputs = output / "rollouts_materialized_inputs.jsonl"
             run_to_end(
@@ -250,11 +283,6 @@ def run(arguments: argparse.Namespace) -> bool:
                 console.print("stopping the servers")
             finally:  # the terminal may be gone
                 processes.clean_up()
-    rows = read_rows(rows_path)
-    show(rows)
-    as_meant = compare_with_scripts(rows)
-    console.print(f"rollouts, profile and screenshots are in {_relative(output)}/")
-    return as_meant
 
 
 def _interrupted(number: int, _: Any) -> None:
@@ -264,6 +292,12 @@ def _interrupted(number: int, _: Any) -> None:
 def main() -> int:
     """Run the demo and return the exit code."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument(
+        "--provider",
+        choices=sorted(PROVIDERS),
+        help="ask this provider: its real API if there is a key, a simulator of it if not "
+        "(default: the embedded scripted model)",
+    )
     parser.add_argument(
         "--tasks",
         type=_positive_number,

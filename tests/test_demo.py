@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
-from scripts import demo
+from scripts import demo, demo_models
+from scripts.demo_models import PROVIDERS, Model, chosen_model
 from scripts.processes import Processes
 
 DEMO = [sys.executable, str(demo.ROOT / "scripts" / "demo.py")]
@@ -34,6 +37,9 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
+
+
+FAULTY = SimpleNamespace(error="no [such] field")
 
 
 def environments() -> Iterator[dict[str, str]]:
@@ -119,3 +125,40 @@ def test_only_the_scripts_that_mean_it_may_fail(capsys: pytest.CaptureFixture[st
         assert not demo.compare_with_scripts([row("CRM-02", 1), other])
         task_id = other["verifier_metadata"]["task_id"]
         assert f"not as the scripts mean: {task_id}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+def test_a_provider_is_simulated_unless_there_is_a_key(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    provider = PROVIDERS[name]
+    monkeypatch.setattr(demo_models, "ROOT", tmp_path)
+    monkeypatch.setenv(provider.variable, " ")
+    with chosen_model(name) as model:
+        assert "a simulator of" in model.about
+        assert "no provider is asked" in model.about
+        assert model.scripted
+        url = next(one for one in model.overrides if provider.base_url in one).split("=")[1]
+        assert url.startswith("http://127.0.0.1:")
+        assert httpx.get(url).status_code == 404  # it is there
+        assert model.refused() == []
+    settings = tmp_path / "env.yaml"
+    settings.write_text(f"{provider.key}: ${{oc.env:NO_SUCH_VARIABLE}}\n")
+    assert not provider.has_key()
+    settings.write_text(f"{provider.key}: sk-mine\n")
+    with chosen_model(name) as model:
+        assert "real API, with your key" in model.about
+        assert (model.overrides, model.scripted) == ((), False)
+    settings.unlink()
+    monkeypatch.setenv(provider.variable, "sk-mine")
+    assert provider.has_key()
+
+
+def test_a_real_models_failures_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    real = Model("a real one", "", "", scripted=False)
+    assert demo.judge([row("CRM-01", 0), row("BRD-06", 1)], real)
+    assert not demo.judge([row("CRM-01", 0, masked=True)], real)
+    assert "the model was a real one\n" in capsys.readouterr().out
+    refusing = Model("a strict one", "", "", simulator=SimpleNamespace(requests=[FAULTY]))
+    assert not demo.judge([row("CRM-01", 1)], refusing)
+    assert "the simulator refused a request: no [such] field\n" in capsys.readouterr().out
