@@ -185,6 +185,10 @@ async def _run_frame(
 ) -> tuple[float, bool] | None:
     run = frame.evaluate(_RUN_SCRIPT, [until, _BUDGET_MS, after_frames])
     try:
-        return await asyncio.wait_for(run, left_s)
+        answer = await asyncio.wait_for(run, left_s)
     except (Error, TimeoutError):
         return None  # gone, on its way to another document, or busy
+    match answer:
+        case [int(at) | float(at), bool(requested)]:
+            return at, requested
+    return None  # without a clock, or of a page that broke what answers are made with

@@ -76,6 +76,8 @@ TIMER_SCRIPT = """
 # short timer is due and two frames were drawn, or after `cap` ms.
 _QUIET_SCRIPT = """
 ({quiet, cap}) => new Promise(resolve => {
+  // A document that may not run scripts, such as a sandboxed frame, calls nothing back.
+  if (window.matchMedia?.("(scripting: none)")?.matches) return resolve([true, 0]);
   const timers = window[Symbol.for("browser-gym.timers")] || (() => 0);
   const clock = window[Symbol.for("browser-gym.clock")];
   // Under a clock that stands still, whoever moves it waits for timers; this waits with its own.
@@ -257,10 +259,13 @@ class Settler:
 
 async def _probe_frame(frame: Frame, left_s: float) -> tuple[bool, bool]:
     try:
-        quiet, timers = await asyncio.wait_for(
+        answer = await asyncio.wait_for(
             frame.evaluate(_QUIET_SCRIPT, {"quiet": _QUIET_MS, "cap": _PROBE_CAP_MS}), left_s
         )
-        return quiet, timers > 0
+        match answer:
+            case [bool(quiet), int(timers)]:
+                return quiet, timers > 0
+        return True, False  # of a page that broke what answers are made with: do not wait
     except Error:
         # The document was replaced under the probe: look again at the new one. The pause only
         # keeps a page that refuses every script from spinning this loop.

@@ -18,6 +18,8 @@
     setTimeout: window.setTimeout.bind(window),
     reportError: window.reportError.bind(window),
   };
+  // A document that may not run scripts, such as a sandboxed frame, calls nothing back.
+  const {matches: inert} = matchMedia("(scripting: none)");
   let origin = NativeDate.now();  // Unix time, in ms, at which `now` was 0
   let now = 0;
   let lastId = 2 ** 30;  // the browser's own ids, of timers left to it, stay far below
@@ -179,6 +181,7 @@
     // as a request, comes before what timers do.
     // Returns the time it is then, and whether a request was sent since the last run.
     async run(time, budget, afterFrames) {
+      if (inert) return [time, false];
       for (let frame = 0; afterFrames && frame < 2; frame++)
         await Promise.race([
           new Promise(native.requestAnimationFrame), new Promise(done => native.setTimeout(done, 50)),

@@ -112,3 +112,14 @@ async def test_frames_have_the_same_time(client: Client, site: str) -> None:
         answer = await client.step(env_id, LOOK)
     # Its own ticks, a frame's of its origin and one's of another, in 100 ms; counts once a second.
     assert answer["title"] == "30 30 30"
+
+
+@pytest.mark.parametrize("clock", ["real", "step"])
+@pytest.mark.parametrize("page", ["inert-frames", "broken-arrays"])
+async def test_documents_that_answer_nothing_hold_up_no_step(
+    client: Client, site: str, clock: str, page: str
+) -> None:
+    metadata = {**GRADED, "browser": {"clock": clock}}
+    seeded = await client.seed(f"{site}/{page}.html", verifier_metadata=metadata)
+    answer = await client.step(seeded["env_id"], LOOK)
+    assert (seeded["settled"], answer["settled"]) == (True, True)
