@@ -209,8 +209,10 @@ async def _release(
         await tabs.stop()
         await reach.stop()
     finally:
-        await lease.release()
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            await lease.release()
+        finally:  # also if the server shuts down meanwhile
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def _first_tab(

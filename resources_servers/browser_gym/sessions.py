@@ -65,6 +65,7 @@ class Sessions:
         self._open: dict[str, Session] = {}
         self._closed: OrderedDict[str, ClosedBy] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._releases: set[asyncio.Task[None]] = set()  # never cancelled
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -80,6 +81,7 @@ class Sessions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(s, "closed") for s in list(self._open.values())))
+        await asyncio.gather(*self._releases)  # those begun before included
         await self._backend.close()
 
     async def seed(
@@ -264,7 +266,10 @@ class Sessions:
         self._closed[session.session_id] = closed_by
         while len(self._closed) > _REMEMBERED_CLOSED:
             self._closed.popitem(last=False)
-        await session.release()
+        release = asyncio.create_task(session.release())
+        self._releases.add(release)
+        release.add_done_callback(self._releases.discard)
+        await asyncio.shield(release)
 
     async def _expire_idle(self) -> None:
         limit = self._settings.idle_timeout_s

@@ -461,6 +461,28 @@ async def test_shutdown_leaves_no_process(site: str) -> None:
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
+async def test_shutdown_while_sessions_close_leaves_no_file(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    browser = {"files": {"a.txt": {"text": "a"}}}
+    metadata = {"verifier": "local_storage", "assertions": [{"title": "t", "only_changed": []}]}
+    async with running_client(browser_processes=1) as client:
+        for _ in range(3):
+            await client.seed(
+                f"{site}/links.html", verifier_metadata={**metadata, "browser": browser}
+            )
+        assert _contents(tmp_path) == {"a.txt": b"a"}
+        closing = [
+            asyncio.create_task(client.http.post("/close", json={"env_id": env_id}))
+            for env_id in client.opened
+        ]
+        while await client.sessions() == 3:  # until the first has given its browser back
+            pass
+    assert _contents(tmp_path) == {}
+    await asyncio.gather(*closing, return_exceptions=True)
+
+
 async def test_more_than_one_worker_is_refused() -> None:
     with pytest.raises(ValueError, match="num_workers is 2"):
         build_server(num_workers=2)
