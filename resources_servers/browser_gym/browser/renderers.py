@@ -164,7 +164,10 @@ class Freezer:
         try:
             async with self._renderers.finding, asyncio.timeout(_ANSWER_TIMEOUT_S):
                 self._changed = False
-                found = await self._find(tabs)
+                pids = await self._find(tabs)
+                if pids is not None and not self._changed:
+                    self._claim(pids)
+                    found = True
         except (Error, TimeoutError):
             pass  # a page hangs
         finally:
@@ -180,38 +183,40 @@ class Freezer:
     def _on_navigated(self, _: Frame) -> None:
         self._changed = True
 
-    async def _find(self, tabs: Tabs) -> bool:
-        """Find the session's renderers; tell whether all were found."""
+    def _claim(self, pids: set[int]) -> None:
+        for pid in pids:
+            if process := self._renderers.claim(pid):
+                self._known[pid] = process
+
+    async def _find(self, tabs: Tabs) -> set[int] | None:
+        """Return the session's renderers that are new, or None if not all can be told."""
         unowned = await self._renderers.unowned()
-        found = True
-        for tab in tabs.all:
-            if unowned and not tab.crashed:
-                found &= await self._find_one(tab.cdp, unowned)
+        new: set[int] = set()
+        for cdp in [tab.cdp for tab in tabs.all if not tab.crashed]:
+            if not await self._find_one(cdp, unowned, new):
+                return None
         for frame in self._foreign_frames():
-            if not unowned:
-                break
             try:
                 cdp = await self._context.new_cdp_session(frame)
             except Error:
                 continue  # it is drawn by its parent's process
             try:
-                found &= await self._find_one(cdp, unowned)
+                if not await self._find_one(cdp, unowned, new):
+                    return None
             finally:
                 await cdp.detach()
-        return found
+        return new
 
-    async def _find_one(self, cdp: CDPSession, unowned: set[int]) -> bool:
-        """Claim the process behind a page, and take it out of `unowned`."""
+    async def _find_one(self, cdp: CDPSession, unowned: set[int], new: set[int]) -> bool:
+        """Add the process behind a page to `new`, if it is unowned; tell if it could be told."""
+        if unowned <= new:
+            return True
         pid = await _who_answers(
             lambda: cdp.send("Performance.getMetrics"), unowned | self._known.keys()
         )
-        if pid is None:
-            return False
         if pid in unowned:
-            unowned.discard(pid)
-            if process := self._renderers.claim(pid):
-                self._known[pid] = process
-        return True
+            new.add(pid)
+        return pid is not None
 
     def _foreign_frames(self) -> list[Frame]:
         return [
@@ -223,18 +228,19 @@ class Freezer:
 
 
 async def _who_answers(ask: Callable[[], Awaitable[object]], pids: Collection[int]) -> int | None:
-    """Return the process whose CPU time moves whenever it is asked, or None if several do.
+    """Return the process whose CPU time moves whenever it is asked, or None if it is not clear.
 
     CDP does not tell a page's process.
     """
-    candidates = set(pids)
+    candidates, alone = set(pids), 0
     for _ in range(_TRIES):
         before = {pid: _cpu_s(pid) for pid in candidates}
         await ask()
         candidates = {pid for pid, time_s in before.items() if _cpu_s(pid) > time_s}
-        if len(candidates) < 2:
+        alone += len(candidates) == 1
+        if not candidates or alone == 2:
             break
-    return candidates.pop() if len(candidates) == 1 else None
+    return candidates.pop() if alone == 2 else None
 
 
 def _cpu_s(pid: int) -> float:

@@ -140,7 +140,7 @@ class Settler:
         self._clock = clock
         self._max_s = max_ms / 1000
         self._pending: set[Request] = set()
-        self._answered = False
+        self._answered = self._unseen = False
         self._followed = 0  # how often a request that is waited for has started or ended
         self._acting = True
         self._seen_in_step: Counter[str] = Counter()
@@ -154,7 +154,7 @@ class Settler:
     def mark(self) -> None:
         """Start a step: only requests started from now on are waited for."""
         self._pending.clear()
-        self._answered = False
+        self._answered = self._unseen = False
         self._seen_in_step.clear()
         self._acting = True
 
@@ -189,8 +189,9 @@ class Settler:
         self._changed.clear()
         answered, self._answered = self._answered, False
         moved = await self._clock.move(left_s, timers_due=timers_due, answered=answered)
-        if moved is Moved.TO_A_REQUEST and not self._changed.is_set():
-            await self._network_changed(min(left_s, _REQUEST_SHOWS_S))
+        if moved is Moved.TO_A_REQUEST and not (self._changed.is_set() or self._unseen):
+            # The page's own policy may have stopped it: then it is not heard of, nor are the next.
+            self._unseen = not await self._network_changed(min(left_s, _REQUEST_SHOWS_S))
         return moved is not Moved.NOT
 
     async def pass_time(self, ms: float) -> None:

@@ -123,3 +123,12 @@ async def test_documents_that_answer_nothing_hold_up_no_step(
     seeded = await client.seed(f"{site}/{page}.html", verifier_metadata=metadata)
     answer = await client.step(seeded["env_id"], LOOK)
     assert (seeded["settled"], answer["settled"]) == (True, True)
+
+
+async def test_requests_that_never_leave_the_page_hold_up_no_time(
+    client: Client, site: str
+) -> None:
+    seeded = await client.seed(f"{site}/blocked-fetch.html", **STEP)
+    answer = await client.step(seeded["env_id"], LOOK)
+    counted = [int(seeded["title"]), int(answer["title"])]
+    assert (counted[1] - counted[0], answer["settled"]) == (10, True)
