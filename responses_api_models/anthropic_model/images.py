@@ -26,6 +26,8 @@ MANY_IMAGES_EDGE_PX = 2000
 MAX_IMAGE_CHARS = 5 * 1024 * 1024
 _JPEG_QUALITIES = (90, 75, 50)
 
+_UNREADABLE = (binascii.Error, UnidentifiedImageError, Image.DecompressionBombError, SyntaxError)
+
 _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,", re.ASCII)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_HEADER_CHARS = 32  # base64 of the 24 bytes that end with width and height
@@ -110,7 +112,7 @@ def image_block(
         wanted = size or limits.fit(*actual)
         if actual != wanted or len(data) > MAX_IMAGE_CHARS:
             media_type, data = _redrawn(_Encoded(data), media_type, wanted)
-    except (binascii.Error, UnidentifiedImageError, OSError, ValueError) as error:
+    except (*_UNREADABLE, OSError, ValueError) as error:
         raise BadRequest(field, f"the image cannot be read: {error}") from error
     source = {"type": "base64", "media_type": media_type, "data": data}
     return {"type": "image", "source": source}

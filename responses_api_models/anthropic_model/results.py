@@ -20,8 +20,8 @@ NOT_EXECUTED = {
 CUT_OFF = "Not executed: the reply was cut off."
 # Stands for a screenshot that was pruned, where Anthropic wants an image: 8×8 px of grey.
 OMITTED_IMAGE = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAD0lEQVR42mNo"
-    "QAMMo0wEEwD2mSAB2rDSDwAAAABJRU5ErkJggg=="
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAEElEQVR4"
+    "2mNsYIAAJgaKGAAmCACQtTEKkQAAAABJRU5ErkJggg=="
 )
 
 

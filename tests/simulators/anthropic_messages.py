@@ -6,6 +6,7 @@ and results must be in the order of their calls, where the API would put up with
 
 import base64
 import binascii
+import functools
 import hashlib
 import io
 import json
@@ -265,14 +266,21 @@ def _size(image: Json) -> tuple[int, int]:
     if len(source["data"]) > MAX_IMAGE_CHARS:
         raise ApiError("image exceeds 5 MB maximum")
     try:
-        data = base64.b64decode(source["data"], validate=True)
-        with Image.open(io.BytesIO(data)) as opened:
-            actual, size = f"image/{(opened.format or '').lower()}", opened.size
-    except (binascii.Error, UnidentifiedImageError) as error:
+        actual, size = _decoded(source["data"])
+    except (binascii.Error, UnidentifiedImageError, OSError) as error:
         raise ApiError("Could not process image") from error
     if actual != source["media_type"]:
         raise ApiError(f"Image does not match the provided media type {source['media_type']}")
     return size
+
+
+# A conversation sends its screenshots again each turn.
+@functools.lru_cache(maxsize=256)
+def _decoded(data: str) -> tuple[str, tuple[int, int]]:
+    """Return media type and size of an image all of whose pixels can be read."""
+    with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as opened:
+        opened.load()
+        return f"image/{(opened.format or '').lower()}", opened.size
 
 
 def _check_thinking(body: Json, model: SimModel, betas: set[str], ledger: Ledger) -> list[Json]:

@@ -5,6 +5,7 @@ Sources are named as in `gemini_rules`.
 
 import base64
 import binascii
+import functools
 import io
 import json
 from dataclasses import dataclass, field
@@ -128,16 +129,23 @@ def _check_image(blob: Any, path: str) -> None:
     if blob.get("mimeType") not in IMAGE_TYPES:
         raise ApiError(f"Unsupported MIME type: {blob.get('mimeType')}")
     try:
-        raw = base64.b64decode(blob.get("data") or "", validate=True)
-    except (binascii.Error, TypeError):
+        kind = _format(str(blob.get("data") or ""))
+    except binascii.Error:
         raise ApiError(f"Invalid value at '{path}.inline_data.data' (TYPE_BYTES)") from None
-    try:
-        kind = Image.open(io.BytesIO(raw)).format
     except (UnidentifiedImageError, OSError):
         raise ApiError("Unable to process input image. Please retry or report.") from None
     if f"image/{str(kind).lower()}" != blob["mimeType"]:
         # Strict.
         raise ApiError(f"The image is {kind}, and declared as {blob['mimeType']}.")
+
+
+# A conversation sends its screenshots again each turn.
+@functools.lru_cache(maxsize=256)
+def _format(data: str) -> str | None:
+    """Return the format of an image all of whose pixels can be read."""
+    with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
+        image.load()
+        return image.format
 
 
 def _check_response(response: Any, path: str) -> None:

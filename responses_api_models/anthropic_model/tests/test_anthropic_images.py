@@ -19,6 +19,7 @@ from responses_api_models.anthropic_model.images import (
     image_block,
 )
 from responses_api_models.anthropic_model.models import facts_of
+from responses_api_models.anthropic_model.results import OMITTED_IMAGE
 from responses_api_models.anthropic_model.settings import RequestSettings
 from responses_api_models.anthropic_model.tests.anthropic_stack import (
     Json,
@@ -36,6 +37,13 @@ from responses_api_models.anthropic_model.translate import build_response, to_an
 from tests.simulators import anthropic_scripts as scripts
 
 LIMITS = [ImageLimits(1568, 1568), ImageLimits(2576, 4784)]
+
+
+def test_what_stands_for_a_pruned_screenshot_is_an_image() -> None:
+    data = OMITTED_IMAGE.partition(",")[2]
+    with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
+        image.load()
+        assert (image.format, image.size) == ("PNG", (8, 8))
 
 
 def size_of(block: Json) -> tuple[int, int]:
