@@ -57,7 +57,8 @@ _STOPS: dict[str, StopReason] = {
     "malformed_response": "empty_reply",
     "unexpected_tool_call": "empty_reply",
 }
-_PAUSE = "pause_turn"
+# The provider took a break, or put a summary in place of the conversation so far.
+_PAUSES = ("pause_turn", "compaction")
 _LOOKS = ("screenshot", "zoom")
 _TAB_ACTIONS = ("new_tab", "list_tabs", "switch_tab", "close_tab")
 
@@ -287,6 +288,6 @@ def _stop(
         return "content_filter", False
     if incomplete or (cut_off and (calls or message)):
         return "truncated_reply", False
-    if stop_reason == _PAUSE and not calls:
+    if stop_reason in _PAUSES and not calls:
         return None, True
     return (None if calls or message else "empty_reply"), False

@@ -200,6 +200,7 @@ def test_unusable_calls_are_named_to_the_model(item: Item, words: str) -> None:
         (response(reasoning()), "empty_reply", False),
         (response(reasoning(), stop_reason="pause_turn"), None, True),
         (response(click(), stop_reason="pause_turn"), None, False),
+        (response(reasoning(), stop_reason="compaction"), None, True),
         ({"id": "r", "output": [message("Done.")]}, None, False),
     ],
 )
