@@ -1,6 +1,7 @@
 """NeMo Gym model server for Anthropic's Messages API, computer and browser tools included."""
 
 import asyncio
+import json
 import logging
 import re
 import sys
@@ -39,6 +40,7 @@ from responses_api_models.provider_errors import (
     report_provider_errors,
     responses_only,
 )
+from responses_api_models.whole_text import whole
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +160,7 @@ class AnthropicModel(SimpleResponsesAPIModel):
             reply = await self._post(request)
         try:
             content = build_response(reply.json(), request.offer, now=time.time())
-            return NeMoGymResponse.model_validate(content)
+            return NeMoGymResponse.model_validate(whole(content))
         except UnusableReply as error:
             raise _unusable(str(error)) from error
         except ValidationError as error:
@@ -186,8 +188,7 @@ class AnthropicModel(SimpleResponsesAPIModel):
         try:
             return await self._client.post(
                 "/v1/messages",
-                # The SDK's own way takes several times as long for the megabytes of a history.
-                content=orjson.dumps(request.body),
+                content=_json(request.body),
                 cast_to=httpx.Response,
                 options={"headers": headers},
             )
@@ -221,6 +222,15 @@ class AnthropicModel(SimpleResponsesAPIModel):
             kind="connection_error",
             code="connection_failed",
         )
+
+
+def _json(body: dict[str, Any]) -> bytes:
+    """Return a body's JSON. The SDK's own way takes several times as long for a long history."""
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError:
+        # What a model said may hold half a surrogate pair, or a number of more than 64 bits.
+        return json.dumps(body).encode()
 
 
 def _from_status(response: httpx.Response) -> ProviderError:

@@ -161,7 +161,7 @@ def click_name(action: Json) -> str:
 def scrolled(fields: Json) -> Json:
     """Return dx and dy in px of a direction and an amount in notches."""
     direction = fields["scroll_direction"]
-    if direction not in DIRECTIONS:
+    if not isinstance(direction, str) or direction not in DIRECTIONS:
         raise Untranslatable(
             f"'scroll_direction' must be up, down, left or right, not {direction!r:.100}"
         )

@@ -1,10 +1,12 @@
 """Reading the fields of a native call, with texts that name what is wrong."""
 
-import math
 from typing import Any
 
 from responses_api_models.anthropic_model.errors import Untranslatable
 from responses_api_models.anthropic_model.images import Frame
+
+# No pixel, notch or second is larger. Beyond some size numbers overflow in calculations and JSON.
+LARGEST = 1e9
 
 
 def check_fields(fields: dict[str, Any], required: set[str], optional: set[str]) -> None:
@@ -102,4 +104,5 @@ def sent_region(value: dict[str, float], frame: Frame) -> list[int]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Say whether a value is a number; one beyond all sense, such as 1e308, is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST

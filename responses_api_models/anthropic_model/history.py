@@ -156,7 +156,14 @@ class History:
             if plain or offer.tool is None:
                 raise Untranslatable("a plain call")
             inputs = [offer.encode(action) for action in canonical_actions(item)]
-        except (Untranslatable, KeyError, TypeError, AttributeError, ValueError):
+        except (
+            Untranslatable,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ValueError,
+            ArithmeticError,
+        ):
             inputs = []
         if not inputs:
             is_function = item["type"] == "function_call"

@@ -72,9 +72,8 @@ def _reasoning(reply_id: str, content: list[Json]) -> Json:
         "type": "reasoning",
         "id": f"rs_{reply_id}",
         "summary": [{"type": "summary_text", "text": text} for text in thoughts if text],
-        "encrypted_content": json.dumps(
-            {"provider": PROVIDER, "content": content}, ensure_ascii=False
-        ),
+        # In ASCII: half a surrogate pair has no other form.
+        "encrypted_content": json.dumps({"provider": PROVIDER, "content": content}),
     }
 
 

@@ -185,7 +185,8 @@ def _given(**fields: Any) -> Json:
 
 
 def _is_point(fields: Mapping[str, Any]) -> bool:
-    return type(fields.get("x")) is int and type(fields.get("y")) is int
+    values = fields.get("x"), fields.get("y")
+    return all(isinstance(value, int) and is_number(value) for value in values)
 
 
 def _pointed(name: str, point: Json, **fields: Any) -> Action:

@@ -33,6 +33,7 @@ from responses_api_models.provider_errors import (
     report_provider_errors,
     responses_only,
 )
+from responses_api_models.whole_text import whole
 
 # What people leave in a settings file when they copy the example.
 PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "aiza...", "aizayour")
@@ -213,7 +214,7 @@ class GeminiModel(SimpleResponsesAPIModel):
             answer = await self._client.generate(request)
         try:
             reply = from_gemini(json.loads(answer), turn, self._settings, now=int(time.time()))
-            return NeMoGymResponse.model_validate(reply)
+            return NeMoGymResponse.model_validate(whole(reply))
         except UnusableReply as error:
             raise _unusable(str(error)) from error
         except ValidationError as error:

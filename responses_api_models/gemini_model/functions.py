@@ -55,6 +55,8 @@ FUNCTIONS: dict[FunctionSet, frozenset[str]] = {
 PREDEFINED = CURRENT_FUNCTIONS | LEGACY_FUNCTIONS
 
 GRID = 1000
+# No distance or time is larger. Beyond some size numbers overflow in calculations and JSON.
+LARGEST = 1e9
 _FIRST_CURRENT_VERSION = (3, 5)
 # From Gemini 3 on thinking has levels instead of a budget, and calls need their signatures.
 FIRST_SIGNING_VERSION = (3, 0)
@@ -72,8 +74,8 @@ def function_set_of(model: str) -> FunctionSet:
 
 
 def is_number(value: Any) -> bool:
-    """Say whether a value is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Say whether a value is a number; one beyond all sense, such as 1e308, is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def from_gemini(reply: Any, turn: Turn, settings: Settings, *, now: int) -> Json
     content = candidate.get("content") or {}
     try:
         output, checks = _Output(turn, settings, whole=stop_reason in _WHOLE_CALLS).items(content)
-    except (TypeError, AttributeError, KeyError) as error:
+    except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise UnusableReply(f"the candidate's content is malformed: {error!r}") from error
     status = "completed" if stop_reason == "STOP" else "incomplete"
     incomplete = "content_filter" if _is_blocked(stop_reason) else _INCOMPLETE.get(stop_reason)

@@ -33,6 +33,7 @@ from responses_api_models.provider_errors import (
     report_provider_errors,
     responses_only,
 )
+from responses_api_models.whole_text import whole
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
             reply = await self._post(request)
         try:
             content = reply.json()
-            translated = NeMoGymResponse.model_validate(from_openai(content))
+            translated = NeMoGymResponse.model_validate(whole(from_openai(content)))
         except UnusableReply as error:
             raise _unusable(str(error)) from error
         except ValidationError as error:

@@ -128,7 +128,8 @@ class AnthropicSimulator:
                 record.reply["context_management"] = {"applied_edits": []}
         except ApiError as error:
             record.status, record.reply = error.status, error.body
-        return JSONResponse(record.reply, record.status)
+        # In ASCII, as half a surrogate pair has no other form.
+        return Response(json.dumps(record.reply), record.status, media_type="application/json")
 
     def _check_headers(self, headers: dict[str, str]) -> None:
         if headers.get("x-api-key") != self.api_key:

@@ -152,7 +152,8 @@ class GeminiSimulator:
             record.status, record.reply = 200, self._reply(body, model)
         except ApiError as error:
             record.status, record.reply = error.status, error.body
-        return JSONResponse(record.reply, record.status)
+        # In ASCII, as half a surrogate pair has no other form.
+        return Response(json.dumps(record.reply), record.status, media_type="application/json")
 
     async def _fail(self, fault: Fault, request: Request, record: RecordedRequest) -> Response:
         record.status = fault.status

@@ -123,7 +123,8 @@ class OpenAISimulator:
             record.status, record.reply = 200, self._reply(body, conversation)
         except ApiError as error:
             record.status, record.reply = error.status, error.body
-        return JSONResponse(record.reply, record.status)
+        # In ASCII, as half a surrogate pair has no other form.
+        return Response(json.dumps(record.reply), record.status, media_type="application/json")
 
     def _check_key(self, request: RecordedRequest) -> None:
         header = request.headers.get("authorization")

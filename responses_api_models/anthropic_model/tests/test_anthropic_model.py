@@ -24,6 +24,7 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import (
     ask,
     calls_in,
     computer,
+    converse,
     errors,
     model,
     output_of,
@@ -131,6 +132,21 @@ async def test_a_reply_that_is_no_message_is_a_502() -> None:
         policy = scripts.script(scripts.SimReply([], extra={"content": content}))
         async with simulated(policy) as (_, client):
             assert (await error(client, request(), 502))["code"] == "bad_reply"
+
+
+async def test_what_is_no_utf_8_or_too_large_a_number_goes_back_as_it_came() -> None:
+    policy = scripts.in_order(
+        [scripts.text("\ud83d"), scripts.member("type", text="a\ud83d")],
+        [scripts.member("left_click", coordinate=[10**20, 5])],
+        [scripts.text("Done.")],
+    )
+    async with simulated(policy) as (simulator, client):
+        replies, _ = await converse(client, request())
+    assert errors(simulator) == []
+    assert simulator.altered_replies() == []
+    message, call = replies[0]["output"][1:]
+    assert message["content"][0]["text"] == "\ufffd"
+    assert call["action"]["text"] == "a\ufffd"
 
 
 async def test_chat_completions_are_not_served() -> None:

@@ -147,6 +147,9 @@ def test_defaults_are_settings() -> None:
         ("navigate", {}, function("navigate")),
         ("wait", {"seconds": "long"}, function("wait", ms="long")),
         ("teleport", {"where": "Mars"}, function("teleport", where="Mars")),
+        ("wait", {"seconds": 1e308}, function("wait", ms=1e308)),
+        ("click", {"x": 1e308, "y": 0}, function("click", x=1e308, y=0, button="left")),
+        ("click", {"x": 10**400, "y": 0}, function("click", x=10**400, y=0, button="left")),
         # Beyond the grid: the page driver says that it is outside.
         ("click", {"x": 1000, "y": -1}, computer("click", x=1280, y=-1, button="left")),
     ],

@@ -77,6 +77,21 @@ async def test_a_whole_conversation(name: str, model_name: str) -> None:
     assert len(set(seen)) == len(seen) > 0
 
 
+async def test_what_is_no_utf_8_is_a_reply_and_goes_back_as_it_came() -> None:
+    half = [scripts.text("\ud83d"), scripts.call("type", text="a\ud83d")]
+    simulator = GeminiSimulator(scripts.in_order(half))
+    body = request()
+    with simulator.serve() as base_url:
+        async with model(base_url) as client:
+            reply = await ask(client, body)
+            message, call = reply["output"][1:]
+            body["input"] = body["input"] + reply["output"] + [output_of(call)]
+            await ask(client, body)
+    assert message["content"][0]["text"] == "\ufffd"
+    assert call["action"]["text"] == "a\ufffd"
+    assert simulator.altered_contents() == []
+
+
 async def test_thoughts_become_a_summary() -> None:
     parts = [scripts.thought("Find it."), scripts.text("Done.")]
     for include, summary in ((True, ["Find it."]), (False, [])):

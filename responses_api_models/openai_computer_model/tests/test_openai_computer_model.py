@@ -178,6 +178,16 @@ async def test_the_preview_tool() -> None:
     assert simulator.requests[0].body["tools"] == [tool]
 
 
+async def test_what_is_no_utf_8_is_a_reply() -> None:
+    typed = scripts.computer_call({"type": "type", "text": "a\ud83d"})
+    simulator = OpenAISimulator(scripts.script([scripts.message("\ud83d"), typed]))
+    with simulator.serve() as base_url:
+        async with model(base_url) as client:
+            message, call = (await ask(client, request(tools=[{"type": "computer"}])))["output"]
+    assert message["content"][0]["text"] == "\ufffd"
+    assert call["actions"][0]["text"] == "a\ufffd"
+
+
 async def test_only_what_was_set_is_sent(simulator: OpenAISimulator) -> None:
     body = request(
         model="some-other-model", temperature=0.5, max_output_tokens=100, top_p=None, metadata={}
