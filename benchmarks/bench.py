@@ -4,7 +4,8 @@ Baselines: NeMo Gym's own `interactive_browser` backend (a Chromium per rollout)
 A figure is a median over rounds in which the compared ways take turns. Prints a table and writes
 `results/bench.json`: one flat object with a figure, its spread (`…_spread`: half the distance
 between the quartiles; of a share of right answers, the standard deviation) and the versions used.
-Ends with a soak: what many sessions leave behind.
+Begins with the translators of the model servers, which need no browser, and ends with a soak: what
+many sessions leave behind.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import capacity, latency
+from benchmarks import capacity, latency, translators
 from benchmarks.measure import Figures
 from benchmarks.ours import PROCESSES, running
 from benchmarks.raw_cdp import RawChromium
@@ -31,12 +32,26 @@ from resources_servers.browser_gym.browser.chromium import find_chromium
 from tests.simulators.http_server import serve
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("seeds", "steps", "screenshots", "throughput", "memory", "idle", "rollout", "soak")
+PARTS = (
+    "translators",
+    "seeds",
+    "steps",
+    "screenshots",
+    "throughput",
+    "memory",
+    "idle",
+    "rollout",
+    "soak",
+)
 
 
 async def run(parts: list[str], rounds: int) -> Figures:
     """Measure the parts."""
     figures: Figures = {}
+    if "translators" in parts:
+        figures |= translators.translators(rounds)
+    if parts == ["translators"]:
+        return figures
     async with AsyncExitStack() as stack:
         root = stack.enter_context(serve(create_site()))
         url = f"{root}/bench.html"
@@ -66,7 +81,9 @@ async def run(parts: list[str], rounds: int) -> Figures:
 
 def main() -> None:
     """Measure, print a table and write `results/bench.json`."""
-    parser = argparse.ArgumentParser(prog="make bench", description="Measure sessions and steps.")
+    parser = argparse.ArgumentParser(
+        prog="make bench", description="Measure sessions, steps and translators."
+    )
     parser.add_argument("--rounds", type=int, default=15, help="of what is repeated (default 15)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some of the parts")
     arguments = parser.parse_args()
