@@ -34,6 +34,7 @@ from responses_api_models.anthropic_model.translate import (
     build_response,
     to_anthropic,
 )
+from responses_api_models.api_keys import MissingApiKey, usable_key
 from responses_api_models.provider_errors import (
     TOO_LONG,
     ProviderError,
@@ -45,18 +46,13 @@ from responses_api_models.whole_text import whole
 logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
-# What people leave in a settings file when they copy the example.
-PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "sk-ant-...", "sk-ant-your")
+KEY_EXAMPLES = ("sk-ant-...", "sk-ant-your")
 
 # How Anthropic says that a conversation has become too long: in tokens, bytes or images.
 _SAYS_TOO_LONG = re.compile(
     r"(prompt|input) is too long|exceed context limit|too many images", re.IGNORECASE
 )
 _TOO_LARGE = "request_too_large"
-
-
-class MissingApiKey(Exception):
-    """The Anthropic key is absent or still a placeholder. The text names the variables."""
 
 
 class AnthropicModelConfig(BaseResponsesAPIModelConfig, RequestSettings):
@@ -85,14 +81,14 @@ def require_key(key: str | None) -> str:
     Raises:
         MissingApiKey: It is absent, blank or a placeholder.
     """
-    stripped = (key or "").strip()
-    if not stripped or stripped.lower().startswith(PLACEHOLDER_STARTS):
-        state = "is a placeholder" if stripped else "is missing"
-        raise MissingApiKey(
-            f"anthropic_model: the Anthropic key {state}. Set cua_anthropic_api_key in env.yaml, "
-            "or ANTHROPIC_API_KEY in the environment."
-        )
-    return stripped
+    return usable_key(
+        key,
+        server="anthropic_model",
+        provider="Anthropic",
+        setting="cua_anthropic_api_key",
+        variable="ANTHROPIC_API_KEY",
+        examples=KEY_EXAMPLES,
+    )
 
 
 class AnthropicModel(SimpleResponsesAPIModel):

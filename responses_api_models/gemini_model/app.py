@@ -22,6 +22,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from responses_api_models.api_keys import is_placeholder
 from responses_api_models.gemini_model.actions import Defaults
 from responses_api_models.gemini_model.functions import PREDEFINED, function_set_of
 from responses_api_models.gemini_model.settings import InvalidRequest, Settings
@@ -35,8 +36,7 @@ from responses_api_models.provider_errors import (
 )
 from responses_api_models.whole_text import whole
 
-# What people leave in a settings file when they copy the example.
-PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "aiza...", "aizayour")
+KEY_EXAMPLES = ("aiza...", "aizayour")
 
 
 class MissingAccess(Exception):
@@ -113,14 +113,14 @@ class GeminiModelConfig(BaseResponsesAPIModelConfig):
             MissingAccess: The key is absent or a placeholder, or a Vertex AI setting is missing.
         """
         key = (self.gemini_api_key or "").strip()
-        is_placeholder = key.lower().startswith(PLACEHOLDER_STARTS)
-        if not self.vertex and (not key or is_placeholder):
+        unusable = is_placeholder(key, KEY_EXAMPLES)
+        if not self.vertex and (not key or unusable):
             state = "is a placeholder" if key else "is missing"
             raise MissingAccess(
                 f"gemini_model: the Gemini key {state}. Set cua_gemini_api_key in env.yaml, "
                 "or GEMINI_API_KEY in the environment."
             )
-        if is_placeholder:
+        if unusable:
             key = ""
         has_project = bool(self.vertex_project and self.vertex_location)
         if self.vertex and not key and not has_project:

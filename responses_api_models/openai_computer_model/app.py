@@ -23,6 +23,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from responses_api_models.api_keys import MissingApiKey, usable_key
 from responses_api_models.openai_computer_model.translate import (
     UnusableReply,
     from_openai,
@@ -41,12 +42,7 @@ CONNECT_TIMEOUT_S = 10.0
 # HTTP status of a reply with the status `failed`, by its error code; 400 for the others, which name
 # something wrong with the request.
 FAILED_STATUSES = {"server_error": 500, "rate_limit_exceeded": 429, "vector_store_timeout": 504}
-# What people leave in a settings file when they copy the example.
-PLACEHOLDER_STARTS = ("<", "your", "changeme", "replace", "sk-...", "sk-your")
-
-
-class MissingApiKey(Exception):
-    """The OpenAI key is absent or still a placeholder. The text names the variables."""
+KEY_EXAMPLES = ("sk-...", "sk-your")
 
 
 class OpenAIComputerModelConfig(BaseResponsesAPIModelConfig):
@@ -87,14 +83,14 @@ def require_key(key: str | None) -> str:
     Raises:
         MissingApiKey: It is absent, blank or a placeholder.
     """
-    stripped = (key or "").strip()
-    if not stripped or stripped.lower().startswith(PLACEHOLDER_STARTS):
-        state = "is a placeholder" if stripped else "is missing"
-        raise MissingApiKey(
-            f"openai_computer_model: the OpenAI key {state}. Set cua_openai_api_key in env.yaml, "
-            "or OPENAI_API_KEY in the environment."
-        )
-    return stripped
+    return usable_key(
+        key,
+        server="openai_computer_model",
+        provider="OpenAI",
+        setting="cua_openai_api_key",
+        variable="OPENAI_API_KEY",
+        examples=KEY_EXAMPLES,
+    )
 
 
 class OpenAIComputerModel(SimpleResponsesAPIModel):
