@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -65,6 +66,8 @@ class BrowserSpec:
         permissions: what every page may do without asking, in Playwright's words.
         ignore_tls_errors: whether pages open although their server's certificate is not valid.
         http_credentials: (origin, user name, password) of the one origin that may ask for them.
+        labels: what the rollout is called (`episode_id`, `task_id` …), for logs and for services
+            that lend browsers; it does not shape the context.
     """
 
     width: int
@@ -77,6 +80,7 @@ class BrowserSpec:
     permissions: tuple[str, ...] = ()
     ignore_tls_errors: bool = False
     http_credentials: tuple[str, str, str] | None = field(default=None, repr=False)
+    labels: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def context_options(self) -> dict[str, Any]:
         """Return the keyword arguments of Playwright's `new_context`."""
