@@ -41,6 +41,7 @@ from resources_servers.browser_gym.contract import (
     StepResponse,
 )
 from resources_servers.browser_gym.demo_gym.server import running as running_demo_gym
+from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.metrics import category_metrics
 from resources_servers.browser_gym.session import SessionError, SessionSettings
 from resources_servers.browser_gym.sessions import OperationConflict, Sessions
@@ -50,9 +51,6 @@ from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verification.contract import Evidence
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
-
-_STATUS_OF_KIND = {"provider_quota_exhausted": 503, "provider_unavailable": 503}
-_STATUS_GONE = 410
 
 
 class BrowserGymConfig(BaseResourcesServerConfig):
@@ -307,7 +305,7 @@ class BrowserGymServer(SimpleResourcesServer):
                 "reward": 0.0,
                 "mask_sample": True,
                 "instance_config": {"mask_sample": True},
-                "failure_kind": error.failure_kind,
+                "failure_kind": error.fault.kind,
                 "failure_reason": str(error),
             }
         else:
@@ -345,10 +343,9 @@ def _observed(observation: Observation) -> dict[str, Any]:
     }
 
 
-def _failure(status: int, kind: str, reason: object, **headers: str) -> JSONResponse:
-    return JSONResponse(
-        {"failure_kind": kind, "failure_reason": str(reason)}, status_code=status, headers=headers
-    )
+def _failure(fault: Fault, reason: object, **headers: str) -> JSONResponse:
+    body = {"failure_kind": fault.kind, "failure_reason": str(reason)}
+    return JSONResponse(body, status_code=fault.status, headers=headers)
 
 
 async def _on_environment_error(_: Request, error: Exception) -> JSONResponse:
@@ -356,16 +353,15 @@ async def _on_environment_error(_: Request, error: Exception) -> JSONResponse:
     headers = {}
     if isinstance(error, BrowserError) and error.retry_after_s:
         headers["Retry-After"] = f"{error.retry_after_s:.0f}"
-    status = _STATUS_OF_KIND.get(error.failure_kind, _STATUS_GONE)
-    return _failure(status, error.failure_kind, error, **headers)
+    return _failure(error.fault, error, **headers)
 
 
 async def _on_invalid_task(_: Request, error: Exception) -> JSONResponse:
-    return _failure(422, "invalid_task", error)
+    return _failure(Fault.TASK_UNUSABLE, error)
 
 
 async def _on_conflict(_: Request, error: Exception) -> JSONResponse:
-    return _failure(409, "operation_conflict", error)
+    return _failure(Fault.REPEAT_DIFFERS, error)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from playwright.async_api import Error
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser import start_state
 from resources_servers.browser_gym.browser.backend import (
-    FAILURE_UNAVAILABLE,
     BrowserBackend,
     BrowserLease,
     BrowserLost,
@@ -31,6 +30,7 @@ from resources_servers.browser_gym.browser.page_clock import PageClock
 from resources_servers.browser_gym.browser.policy import Reach, UrlNotAllowed, origin_of
 from resources_servers.browser_gym.browser.renderers import Freezer
 from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tab, Tabs
+from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 
 _FIRST_TAB_TIMEOUT_S = 30
@@ -42,19 +42,19 @@ class SessionError(Exception):
     """A session cannot do what was asked; never the model's fault.
 
     Attributes:
-        failure_kind: a name from NeMo Gym's vocabulary.
+        fault: the line of the table of faults.
     """
 
-    def __init__(self, message: str, failure_kind: str) -> None:
+    def __init__(self, message: str, fault: Fault) -> None:
         super().__init__(message)
-        self.failure_kind = failure_kind
+        self.fault = fault
 
 
 class StartPageError(SessionError):
     """The start page could not be opened."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, FAILURE_UNAVAILABLE)
+        super().__init__(message, Fault.START_PAGE)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ async def open_session(
             raise BrowserLost(f"the browser failed during seed: {reason}") from error
         if isinstance(error, OSError):
             reason = f"the task's files could not be written: {error}"
-            raise SessionError(reason, FAILURE_UNAVAILABLE) from error
+            raise SessionError(reason, Fault.SERVER_DISK) from error
         raise
     return session, observation
 

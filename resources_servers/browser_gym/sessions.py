@@ -19,8 +19,6 @@ from playwright.async_api import Error
 
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.backend import (
-    FAILURE_EXPIRED,
-    FAILURE_LOST,
     BrowserBackend,
     BrowserLost,
 )
@@ -32,6 +30,7 @@ from resources_servers.browser_gym.browser.final_state import (
 )
 from resources_servers.browser_gym.browser.page import Observation
 from resources_servers.browser_gym.browser.policy import normalize_url
+from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.session import (
     Operation,
     Session,
@@ -196,11 +195,11 @@ class Sessions:
             raise SessionError(
                 f"session {session_id} expired after {self._settings.idle_timeout_s:g} s without "
                 "a request",
-                FAILURE_EXPIRED,
+                Fault.SESSION_EXPIRED,
             )
         if closed_by:
-            raise SessionError(f"session {session_id} was {closed_by} before", FAILURE_LOST)
-        raise SessionError(f"there is no session {session_id!r} on this server", FAILURE_LOST)
+            raise SessionError(f"session {session_id} was {closed_by} before", Fault.SESSION_GONE)
+        raise SessionError(f"there is no session {session_id!r} on this server", Fault.SESSION_GONE)
 
     async def _seed(
         self, opening: Coroutine[Any, Any, tuple[Session, Observation]]

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from resources_servers.browser_gym.browser.backend import BackendHealth
 from resources_servers.browser_gym.browser.policy import UrlNotAllowed
+from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -119,5 +120,6 @@ def _failure_kind(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     if isinstance(error, InvalidTask | UrlNotAllowed):
-        return "invalid_task"
-    return getattr(error, "failure_kind", "error")
+        return Fault.TASK_UNUSABLE.kind
+    fault = getattr(error, "fault", None)
+    return fault.kind if fault else "error"

@@ -22,6 +22,7 @@ from nemo_gym.config_types import ModelServerRef, ResourcesServerRef
 from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
 from pydantic import ConfigDict, Field, model_validator
 
+from resources_servers.browser_gym.faults import Fault
 from responses_api_agents.browser_agent.adapters.base import Adapter
 from responses_api_agents.browser_agent.adapters.functions import Coordinates, FunctionsAdapter
 from responses_api_agents.browser_agent.adapters.generic import GenericAdapter
@@ -133,7 +134,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
                 failure = error
             else:
                 logger.exception("a rollout failed by a fault of the agent")
-                failure = RolloutFailure("agent_run_error", f"{type(error).__name__}: {error}")
+                failure = RolloutFailure(Fault.AGENT_FAULT.kind, f"{type(error).__name__}: {error}")
             task = body.verifier_metadata.get("task_id")
             logger.warning("task %s is masked: %s: %s", task, failure.kind, failure.reason)
             record = episode.record

@@ -1,21 +1,4 @@
-"""Whose fault is it? What ends a rollout without a valid reward, by kind and reason.
-
-| what happened                                        | failure_kind               |
-|------------------------------------------------------|----------------------------|
-| no browser: pool full                                | provider_quota_exhausted   |
-| no browser or start page                             | provider_unavailable       |
-| the session's browser died, or the session is gone   | session_lost               |
-| the session expired                                  | session_expired            |
-| a server cannot be reached                           | transport_unreachable      |
-| a server drops the connection                        | transport_peer_drop        |
-| the model's provider: rate limit or quota            | provider_quota_exhausted   |
-| the model's provider: 5xx                            | provider_unavailable       |
-| the model's provider: times out                      | transport_timeout          |
-| the model's provider refuses the request             | agent_request_failed       |
-| the task row is unusable                             | agent_request_failed       |
-| the verifier cannot answer                           | verifier_error, or the transport_ kind |
-| a screenshot cannot be stored                        | persistence_failed         |
-| the agent itself has a fault                         | agent_run_error            |
+"""What ends a rollout without a valid reward: `faults.py` of the environment has the whole table.
 
 A conversation too long for the model is no failure but an end, see `ContextWindowExceeded`.
 What a model does wrong is never here: it is told to the model, and the rollout is graded.
@@ -24,6 +7,8 @@ What a model does wrong is never here: it is told to the model, and the rollout 
 from __future__ import annotations
 
 import aiohttp
+
+from resources_servers.browser_gym.faults import Fault
 
 
 class RolloutFailure(Exception):
@@ -48,23 +33,21 @@ def from_environment(status: int, body: object) -> RolloutFailure:
     """Return the failure of an error answer of the resources server."""
     if isinstance(body, dict) and "failure_kind" in body:
         kind, reason = str(body["failure_kind"]), str(body.get("failure_reason"))
-        if kind in ("invalid_task", "operation_conflict"):
-            return RolloutFailure("agent_request_failed", f"{kind}: {reason}")
         return RolloutFailure(kind, reason)
-    kind = "agent_request_failed" if status < 500 else "provider_unavailable"
+    kind = Fault.TASK_UNUSABLE.kind if status < 500 else Fault.SERVER_ERROR.kind
     return RolloutFailure(kind, f"the resources server answered HTTP {status}: {_short(body)}")
 
 
 def from_model(status: int, body: object) -> RolloutFailure:
     """Return the failure of an error answer of the model server."""
     if status == 429:
-        kind = "provider_quota_exhausted"
+        kind = Fault.MODEL_QUOTA.kind
     elif status in (408, 504):
-        kind = "transport_timeout"
+        kind = Fault.MODEL_SILENT.kind
     elif status >= 500:
-        kind = "provider_unavailable"
+        kind = Fault.MODEL_DOWN.kind
     else:
-        kind = "agent_request_failed"
+        kind = Fault.MODEL_REFUSES.kind
     error = body.get("error") if isinstance(body, dict) else None
     too_long = isinstance(error, dict) and error.get("code") == "context_length_exceeded"
     failure = ContextWindowExceeded if too_long else RolloutFailure
@@ -74,11 +57,11 @@ def from_model(status: int, body: object) -> RolloutFailure:
 def from_transport(server: str, error: BaseException) -> RolloutFailure:
     """Return the failure of a request that got no answer."""
     if isinstance(error, TimeoutError):
-        kind = "transport_timeout"
+        kind = Fault.SERVER_SILENT.kind
     elif isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
-        kind = "transport_peer_drop"
+        kind = Fault.SERVER_DROPPED.kind
     else:
-        kind = "transport_unreachable"
+        kind = Fault.SERVER_UNREACHABLE.kind
     return RolloutFailure(kind, f"{server}: {type(error).__name__}: {error}")
 
 

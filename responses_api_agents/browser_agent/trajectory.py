@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from resources_servers.browser_gym.faults import Fault
 from responses_api_agents.browser_agent.adapters.base import Item, Screen, Usage
 from responses_api_agents.browser_agent.failures import RolloutFailure
 
@@ -92,7 +93,7 @@ class Screenshots:
             await asyncio.to_thread(_write_once, self._folder / name, data)
         except OSError as error:
             reason = f"a screenshot could not be stored in {self._folder}: {error}"
-            raise RolloutFailure("persistence_failed", reason) from error
+            raise RolloutFailure(Fault.DISK_FULL.kind, reason) from error
         return reference
 
     def refer(self, value: Any) -> Any:

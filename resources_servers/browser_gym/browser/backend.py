@@ -9,24 +9,20 @@ from typing import Any, Literal, Protocol
 from playwright.async_api import BrowserContext
 
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
-
-FAILURE_UNAVAILABLE = "provider_unavailable"
-FAILURE_QUOTA = "provider_quota_exhausted"
-FAILURE_LOST = "session_lost"
-FAILURE_EXPIRED = "session_expired"
+from resources_servers.browser_gym.faults import Fault
 
 
 class BrowserError(Exception):
     """The browser supply failed; never the model's fault.
 
     Attributes:
-        failure_kind: a name from NeMo Gym's failure vocabulary.
+        fault: the line of the table of faults.
         retry_after_s: seconds after which another try makes sense, if known.
     """
 
-    def __init__(self, message: str, failure_kind: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, message: str, fault: Fault, retry_after_s: float | None = None) -> None:
         super().__init__(message)
-        self.failure_kind = failure_kind
+        self.fault = fault
         self.retry_after_s = retry_after_s
 
 
@@ -34,21 +30,21 @@ class BrowserUnavailable(BrowserError):
     """No browser could be started or reached."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, FAILURE_UNAVAILABLE)
+        super().__init__(message, Fault.NO_BROWSER)
 
 
 class PoolFull(BrowserError):
     """Every session slot is taken and the queue is full or the wait was too long."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
-        super().__init__(message, FAILURE_QUOTA, retry_after_s)
+        super().__init__(message, Fault.POOL_FULL, retry_after_s)
 
 
 class BrowserLost(BrowserError):
     """The browser behind a running session is gone."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, FAILURE_LOST)
+        super().__init__(message, Fault.BROWSER_DIED)
 
 
 @dataclass(frozen=True)

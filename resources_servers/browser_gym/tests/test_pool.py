@@ -402,7 +402,7 @@ async def test_metrics_count_what_was_done(new_client: ClientFactory, site: str)
     await client.post("/seed_session", {"start_url": f"{site}/no-such-page"}, status=503)
     counts = await _metrics(client)
     assert counts["browser_gym_seeds_total", "ok"] == 1
-    assert counts["browser_gym_seeds_total", "invalid_task"] == 1
+    assert counts["browser_gym_seeds_total", "agent_request_failed"] == 1
     assert counts["browser_gym_seeds_total", "provider_unavailable"] == 1
     assert counts["browser_gym_steps_total", ""] == 2
     assert counts["browser_gym_seed_seconds_count", ""] == 1

@@ -293,7 +293,7 @@ async def test_session_cookie_names_the_session(client: Client, site: str) -> No
 )
 async def test_bad_seed_is_named(client: Client, body: dict[str, Any], words: str) -> None:
     answer = await client.post("/seed_session", body, status=422)
-    assert answer["failure_kind"] == "invalid_task"
+    assert answer["failure_kind"] == "agent_request_failed"
     assert words in answer["failure_reason"]
 
 

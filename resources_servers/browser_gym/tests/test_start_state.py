@@ -465,7 +465,10 @@ async def test_what_the_browser_refuses_is_a_bad_task(
     sessions = await client.sessions()
     body = {"verifier_metadata": task(f"{pages}/links.html", browser)}
     answer = await client.post("/seed_session", body, status=422)
-    assert (answer["failure_kind"], words in answer["failure_reason"]) == ("invalid_task", True)
+    assert (answer["failure_kind"], words in answer["failure_reason"]) == (
+        "agent_request_failed",
+        True,
+    )
     assert await client.sessions() == sessions
 
 

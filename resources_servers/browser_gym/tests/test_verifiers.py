@@ -303,7 +303,7 @@ async def test_retries_end(gym: FakeGym, verifiers: Verifiers):
     with pytest.raises(VerifierError, match="HTTP 503: 'closed for the day'") as raised:
         await ask(gym.url, verifiers)
 
-    assert raised.value.failure_kind == "verifier_error"
+    assert raised.value.fault.kind == "verifier_error"
     assert gym.count(ACTUAL) == 4
 
 
@@ -316,7 +316,7 @@ async def test_a_refused_connection_is_unreachable():
         await client.grade(url, "T-1", {}, {}, "")
     await client.aclose()
 
-    assert raised.value.failure_kind == "transport_unreachable"
+    assert raised.value.fault.kind == "transport_unreachable"
     assert url in str(raised.value)
 
 
@@ -329,7 +329,7 @@ async def test_a_dropped_connection_is_tried_again():
         await client.grade(url, "T-1", {}, {}, "")
     await client.aclose()
 
-    assert raised.value.failure_kind == "transport_peer_drop"
+    assert raised.value.fault.kind == "transport_peer_drop"
     assert len(received) == 2
 
 
@@ -365,7 +365,7 @@ async def test_a_fault_is_an_error_and_not_tried_again(
     with pytest.raises(VerifierError, match=message) as raised:
         await ask(gym.url, verifiers)
 
-    assert raised.value.failure_kind == "verifier_error"
+    assert raised.value.fault.kind == "verifier_error"
     assert len(str(raised.value)) < 600
     assert gym.count(ACTUAL) == 1
 
@@ -378,7 +378,7 @@ async def test_a_gym_that_hangs_is_left_after_the_time_bound(gym: FakeGym):
         await ask(gym.url, verifiers)
     await verifiers.aclose()
 
-    assert raised.value.failure_kind == "transport_timeout"
+    assert raised.value.fault.kind == "transport_timeout"
 
 
 async def test_cancelling_a_verdict_is_not_swallowed(gym: FakeGym, verifiers: Verifiers):

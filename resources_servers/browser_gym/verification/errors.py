@@ -1,5 +1,7 @@
 """The two ways grading can go wrong that are not the model's doing."""
 
+from resources_servers.browser_gym.faults import Fault
+
 
 class InvalidTask(ValueError):
     """A task row that cannot be graded as written; the message names the field and the fix."""
@@ -9,10 +11,9 @@ class VerifierError(Exception):
     """Grading could not be done, so there is no reward: the rollout is masked, never scored 0.
 
     Attributes:
-        failure_kind: A kind of NeMo Gym's failure vocabulary: `verifier_error`,
-            `transport_timeout`, `transport_unreachable` or `transport_peer_drop`.
+        fault: The line of the table of faults.
     """
 
-    def __init__(self, reason: str, failure_kind: str = "verifier_error") -> None:
+    def __init__(self, reason: str, fault: Fault = Fault.VERIFIER_FAILED) -> None:
         super().__init__(reason)
-        self.failure_kind = failure_kind
+        self.fault = fault

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
+from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.verification.contract import Storage
 from resources_servers.browser_gym.verification.errors import VerifierError
 
@@ -32,8 +33,8 @@ _NEVER_PROXIED = ("127.0.0.1", "localhost", "[::1]")
 class _Transient(VerifierError):
     """A fault that may be gone in a moment."""
 
-    def __init__(self, reason: str, failure_kind: str, retry_after_s: float | None = None) -> None:
-        super().__init__(reason, failure_kind)
+    def __init__(self, reason: str, fault: Fault, retry_after_s: float | None = None) -> None:
+        super().__init__(reason, fault)
         self.retry_after_s = retry_after_s
 
 
@@ -128,7 +129,7 @@ class GymClient:
                 return await retrying(self._request_once, method, url, **content)
         except TimeoutError as error:
             raise VerifierError(
-                f"{method} {url} gave no answer within {self._timeout_s:g} s", "transport_timeout"
+                f"{method} {url} gave no answer within {self._timeout_s:g} s", Fault.VERIFIER_SILENT
             ) from error
 
     async def _request_once(self, method: str, url: str, **content: Any) -> httpx.Response:
@@ -140,13 +141,13 @@ class GymClient:
             raise _Transient(
                 f"{request}: {'could not connect' if unreachable else 'the connection broke'} "
                 f"({type(error).__name__}: {error})",
-                "transport_unreachable" if unreachable else "transport_peer_drop",
+                Fault.VERIFIER_UNREACHABLE if unreachable else Fault.VERIFIER_DROPPED,
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise VerifierError(f"{request} failed: {type(error).__name__}: {error}") from error
         fault = f"{request} answered HTTP {response.status_code}: {_excerpt(response)}"
         if response.status_code in TRANSIENT_STATUSES:
-            raise _Transient(fault, "verifier_error", _retry_after_s(response))
+            raise _Transient(fault, Fault.VERIFIER_FAILED, _retry_after_s(response))
         if response.is_redirect:
             raise VerifierError(
                 f"{request} redirects to {response.headers.get('location', 'nowhere')}; "
