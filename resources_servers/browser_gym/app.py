@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Body, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from nemo_gym.base_resources_server import (
+    AggregateMetrics,
+    AggregateMetricsRequest,
     BaseResourcesServerConfig,
     BaseVerifyRequest,
     BaseVerifyResponse,
@@ -42,7 +44,7 @@ from resources_servers.browser_gym.contract import (
 )
 from resources_servers.browser_gym.demo_gym.server import running as running_demo_gym
 from resources_servers.browser_gym.faults import Fault
-from resources_servers.browser_gym.metrics import category_metrics
+from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
 from resources_servers.browser_gym.session import SessionError, SessionSettings
 from resources_servers.browser_gym.sessions import OperationConflict, Sessions
 from resources_servers.browser_gym.strict_json import StrictJson
@@ -320,8 +322,17 @@ class BrowserGymServer(SimpleResourcesServer):
         return BrowserVerifyResponse.model_validate(row | graded)
 
     def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:
-        """Add the mean reward of each category to NeMo Gym's metrics."""
-        return category_metrics(tasks)
+        """Add pass@k over valid rollouts to NeMo Gym's metrics; it leaves masked ones out."""
+        return pass_at_k(tasks)
+
+    async def aggregate_metrics(self, body: AggregateMetricsRequest = Body()) -> AggregateMetrics:
+        """Add to NeMo Gym's metrics what needs the masked rollouts too."""
+        metrics = await super().aggregate_metrics(body)
+        if body.verify_responses:
+            ours = rollout_metrics(body.verify_responses)
+            metrics.agent_metrics |= ours
+            metrics.key_metrics |= ours
+        return metrics
 
 
 def _session_id(request: Request, env_id: str | None) -> str:

@@ -57,6 +57,7 @@ class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
     nudges: int = Field(default=1, ge=0)
     max_steps: int = Field(default=100, ge=1)
     run_timeout_s: float = Field(default=3600, gt=0)
+    environment_timeout_s: float = Field(default=900, gt=0)
     loop_limit: int | None = Field(default=10, ge=2)
     safety_policy: SafetyPolicy = "acknowledge"
     screenshots: Storing = "files"
@@ -101,7 +102,11 @@ class BrowserAgent(SimpleResponsesAPIAgent):
     def model_post_init(self, context: Any) -> None:
         """Set up what outlives a request."""
         super().model_post_init(context)
-        self._resources = Transport(self.server_client, self.config.resources_server.name)
+        self._resources = Transport(
+            self.server_client,
+            self.config.resources_server.name,
+            self.config.environment_timeout_s,
+        )
         self._model = Transport(self.server_client, self.config.model_server.name)
         self._prices = Prices(self.config.prices)
         self._closing: set[asyncio.Task[None]] = set()
@@ -192,7 +197,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
 
         async def ask_model(body: dict[str, Any]) -> dict[str, Any]:
             status, answer = await self._model.post(model_path, body, repeatable=True)
-            if status >= 400:
+            if status >= 400 or not isinstance(answer, dict):
                 raise from_model(status, answer)
             return answer
 

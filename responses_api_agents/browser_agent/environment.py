@@ -86,6 +86,6 @@ class Environment:
 
     async def _call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         status, answer = await self._post(path, body)
-        if status >= 400:
+        if status >= 400 or not isinstance(answer, dict):
             raise from_environment(status, answer)
         return answer

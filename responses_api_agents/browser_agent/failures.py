@@ -30,24 +30,25 @@ class ContextWindowExceeded(RolloutFailure):
 
 
 def from_environment(status: int, body: object) -> RolloutFailure:
-    """Return the failure of an error answer of the resources server."""
+    """Return the failure of a resources server's answer that is an error, or no JSON object."""
     if isinstance(body, dict) and "failure_kind" in body:
         kind, reason = str(body["failure_kind"]), str(body.get("failure_reason"))
         return RolloutFailure(kind, reason)
-    kind = Fault.TASK_UNUSABLE.kind if status < 500 else Fault.SERVER_ERROR.kind
+    refused = 400 <= status < 500
+    kind = Fault.TASK_UNUSABLE.kind if refused else Fault.SERVER_ERROR.kind
     return RolloutFailure(kind, f"the resources server answered HTTP {status}: {_short(body)}")
 
 
 def from_model(status: int, body: object) -> RolloutFailure:
-    """Return the failure of an error answer of the model server."""
+    """Return the failure of a model server's answer that is an error, or no JSON object."""
     if status == 429:
         kind = Fault.MODEL_QUOTA.kind
     elif status in (408, 504):
         kind = Fault.MODEL_SILENT.kind
-    elif status >= 500:
-        kind = Fault.MODEL_DOWN.kind
-    else:
+    elif 400 <= status < 500:
         kind = Fault.MODEL_REFUSES.kind
+    else:
+        kind = Fault.MODEL_DOWN.kind
     error = body.get("error") if isinstance(body, dict) else None
     too_long = isinstance(error, dict) and error.get("code") == "context_length_exceeded"
     failure = ContextWindowExceeded if too_long else RolloutFailure

@@ -17,10 +17,20 @@ _DELAY_S = 0.5
 class Transport:
     """Posts JSON to one server by its name in the configuration."""
 
-    def __init__(self, client: ServerClient, server_name: str) -> None:
-        """Post to `server_name` through NeMo Gym's shared client."""
+    def __init__(
+        self, client: ServerClient, server_name: str, timeout_s: float | None = None
+    ) -> None:
+        """Post to `server_name` through NeMo Gym's shared client.
+
+        Args:
+            client: which knows the server.
+            server_name: in the configuration.
+            timeout_s: how long an answer may take, tries after a broken connection included; None
+                for as long as the caller waits.
+        """
         self._client = client
         self._server_name = server_name
+        self._timeout_s = timeout_s
 
     async def post(
         self, path: str, body: dict[str, Any], *, repeatable: bool | None = None
@@ -39,6 +49,15 @@ class Transport:
         """
         if repeatable is None:
             repeatable = "operation_id" in body
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._post(path, body, repeatable)
+        except TimeoutError as error:
+            raise from_transport(
+                self._server_name, TimeoutError(f"no answer to {path} in {self._timeout_s:g} s")
+            ) from error
+
+    async def _post(self, path: str, body: dict[str, Any], repeatable: bool) -> tuple[int, Any]:
         for tries_left in reversed(range(_TRIES)):
             try:
                 # One try of NeMo Gym's own, which otherwise repeats a lost connection for ever.

@@ -137,15 +137,39 @@ async def test_gym_that_cannot_answer_is_masked(client: Client, site: str) -> No
     assert await client.sessions() == 0
 
 
-async def test_metrics_by_category_leave_masked_rows_out(client: Client) -> None:
+async def test_metrics_tell_valid_rollouts_from_masked_ones(client: Client) -> None:
     base = {"responses_create_params": {"input": "x"}, "response": response()}
-    rows = [
-        {**base, "_ng_task_index": i, "_ng_rollout_index": 0, "category": c, "reward": r} | extra
-        for i, (c, r, extra) in enumerate(
-            [("drag", 1, {}), ("drag", 0, {}), ("keys", 1, {}), ("keys", 0, {"mask_sample": True})]
-        )
+    lost = {"mask_sample": True, "failure_kind": "session_lost", "termination_reason": "failure"}
+    done, cut = {"termination_reason": "finished"}, {"termination_reason": "max_steps"}
+    rollouts = [
+        (0, 0, "drag", 1, done),
+        (0, 1, "drag", 0, cut),
+        (1, 0, "keys", 1, done),
+        (1, 1, "keys", 0, lost),
     ]
-    metrics = await client.post("/aggregate_metrics", {"verify_responses": rows})
-    assert metrics["agent_metrics"]["category/drag"] == 0.5
-    assert metrics["agent_metrics"]["category/keys"] == 1
-    assert metrics["agent_metrics"]["mean/reward"] == pytest.approx(2 / 3)
+    rows = [
+        {**base, "_ng_task_index": task, "_ng_rollout_index": number}
+        | {"category": category, "reward": reward, **more}
+        for task, number, category, reward, more in rollouts
+    ]
+    answer = await client.post("/aggregate_metrics", {"verify_responses": rows})
+    metrics = answer["agent_metrics"]
+    expected = {
+        "reward/valid_mean": 2 / 3,
+        "reward/dense_mean": 1 / 2,
+        "mean/reward": 2 / 3,
+        "masked/share": 1 / 4,
+        "masked/session_lost": 1 / 4,
+        "termination/finished": 2 / 3,
+        "termination/max_steps": 1 / 3,
+        "category/drag": 1 / 2,
+        "category/keys": 1,
+        "pass@1": 3 / 4,
+        "pass@2": 1,  # of the one task with two valid rollouts
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+    assert answer["key_metrics"]["masked/session_lost"] == 1 / 4
+
+    answer = await client.post("/aggregate_metrics", {"verify_responses": rows[3:]})
+    assert answer["agent_metrics"]["masked/share"] == 1
+    assert "reward/valid_mean" not in answer["agent_metrics"]
