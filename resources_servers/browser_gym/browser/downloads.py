@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ class Downloads:
                 await download.cancel()
                 await download.delete()
         except (Error, OSError) as error:
-            reason = _too_large() if self._cancelling else str(error).splitlines()[0]
+            reason = _too_large() if self._cancelling else _why(error)
         self._report("download_failed", filename=name, reason=reason)
 
     async def _refusal(self, download: Download) -> str | None:
@@ -143,6 +144,16 @@ class Downloads:
 
 def _too_large() -> str:
     return f"the files of one session may have {MAX_DOWNLOAD_BYTES} bytes together"
+
+
+def _why(error: Error | OSError) -> str:
+    """Say what went wrong without the server's paths, which are nothing to the model."""
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    # Of the files Playwright moves it says `ENOSPC: no space left on device, copyfile '…' -> …`.
+    first = str(error).splitlines()[0].removeprefix("Download.save_as: ")
+    system = re.match(r"E[A-Z]+: ([^,]+)", first)
+    return system[1] if system else first
 
 
 def _name_of(download: Download) -> str:

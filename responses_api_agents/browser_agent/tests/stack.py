@@ -43,10 +43,9 @@ def served_model(api_url: str, model: str, **config: Any) -> Iterator[str]:
         port=1,
         entrypoint="app.py",
         name="policy_model",
-        openai_api_key="sk-simulator",
         openai_base_url=api_url,
         openai_model=model,
-        **{"max_retries": 0, "timeout_s": 5, **config},
+        **{"openai_api_key": "sk-simulator", "max_retries": 0, "timeout_s": 5, **config},
     )
     server = OpenAIComputerModel(config=settings, server_client=server_client({}))
     with serve(server.setup_webserver()) as url:

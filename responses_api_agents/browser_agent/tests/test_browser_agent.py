@@ -3,22 +3,13 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from conftest import eventually
-from responses_api_agents.browser_agent import episode
-from responses_api_agents.browser_agent.tests.stack import (
-    Stack,
-    running_stack,
-    served_environment,
-)
+from responses_api_agents.browser_agent.tests.conftest import Start
 from tests.simulators import openai_scripts as scripts
 from tests.simulators.openai_scripts import (
     SAFETY_CHECK,
@@ -33,32 +24,10 @@ from tests.simulators.openai_scripts import (
     usage,
 )
 
-Start = Callable[..., Awaitable[Stack]]
-
 SECOND = click(60, 40)  # the link to the second page
 NEW_TAB = click(60, 100)
 CONFIRM = click(60, 160)
 SCREENSHOT = {"type": "screenshot"}
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[str]:
-    with served_environment(browser_processes=1, max_sessions=4) as url:
-        yield url
-
-
-@pytest.fixture
-async def start(environment: str, tmp_path: Path) -> AsyncIterator[Start]:
-    async with AsyncExitStack() as stack:
-
-        async def _start(policy: scripts.Policy, **config: Any) -> Stack:
-            url = config.pop("environment_url", environment)
-            return await stack.enter_async_context(running_stack(policy, url, tmp_path, **config))
-
-        yield _start
-    async with httpx.AsyncClient(base_url=environment) as http:
-        sessions = (await http.get("/health")).json()["sessions"]
-    assert sessions == 0, "a rollout left its session open"
 
 
 async def test_batched_actions_to_a_reward(start: Start, site: str) -> None:
@@ -343,62 +312,11 @@ async def test_screenshots_inline(start: Start, site: str) -> None:
     assert row["first_observation"]["screenshot"].startswith("data:image/jpeg;base64,")
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        (scripts.rate_limited(0), "provider_quota_exhausted"),
-        (scripts.server_error(), "provider_unavailable"),
-        (scripts.unavailable(), "provider_unavailable"),
-        (scripts.cut_connection(), "provider_unavailable"),
-        (scripts.malformed_json(), "provider_unavailable"),
-        (scripts.hang(), "transport_timeout"),
-    ],
-)
-async def test_failed_model_is_masked_not_zero(
-    start: Start, site: str, fault: scripts.Fault, kind: str
-) -> None:
-    stack = await start(
-        script([computer_call(SECOND)]), model_server_config={"timeout_s": 1, "max_retries": 1}
-    )
-    stack.simulator.fail_next(fault, times=2)
-    row = await stack.run(f"{site}/links.html")
-    assert (row["mask_sample"], row["failure_kind"]) == (True, kind)
-    assert row["instance_config"]["mask_sample"] is True
-    assert row["failure_reason"]
-    assert row["termination_reason"] == "failure"
-
-
 async def test_model_recovers_within_its_retries(start: Start, site: str) -> None:
     stack = await start(script([computer_call(SECOND)]), model_server_config={"max_retries": 2})
     stack.simulator.fail_next(scripts.rate_limited(0), times=2)
     row = await stack.run(f"{site}/links.html")
     assert (row["reward"], row["mask_sample"]) == (1, False)
-
-
-async def test_model_server_that_is_down_is_masked(start: Start, site: str) -> None:
-    stack = await start(script(), model_url="http://127.0.0.1:9")
-    row = await stack.run(f"{site}/links.html")
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "transport_unreachable")
-
-
-async def test_environment_that_is_down_is_masked(start: Start, site: str) -> None:
-    stack = await start(script(), environment_url="http://127.0.0.1:9")
-    row = await stack.run(f"{site}/links.html")
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "transport_unreachable")
-    assert stack.simulator.requests == []
-
-
-async def test_dead_start_page_is_masked(start: Start) -> None:
-    row = await (await start(script())).run("http://127.0.0.1:9/")
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "provider_unavailable")
-    assert "start page did not open" in row["failure_reason"]
-
-
-async def test_unusable_task_is_masked_and_named(start: Start, site: str) -> None:
-    metadata = {"task_id": "T", "start_url": f"{site}/links.html", "verifier": "magic"}
-    row = await (await start(script())).run("", verifier_metadata=metadata)
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "agent_request_failed")
-    assert "magic" in row["failure_reason"]
 
 
 async def test_viewport_that_is_none_is_masked_and_named(start: Start, site: str) -> None:
@@ -414,56 +332,6 @@ async def test_usage_without_details_counts(start: Start, site: str) -> None:
     row = await stack.run(f"{site}/links.html")
     assert row["response"]["usage"]["total_tokens"] == 7
     assert row["response"]["usage"]["input_tokens_details"]["cached_tokens"] == 0
-
-
-async def test_screenshot_that_cannot_be_stored_is_masked(
-    start: Start, site: str, tmp_path: Path
-) -> None:
-    (tmp_path / "artifacts").write_text("a file where the folder should be")
-    row = await (await start(script([message("Done.")]))).run(f"{site}/links.html")
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "persistence_failed")
-    assert str(tmp_path) in row["failure_reason"]
-
-
-async def test_fault_of_the_agent_is_masked_with_its_turns_kept(
-    start: Start, site: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack = await start(lambda _: [computer_call(SECOND)], loop_limit=2)
-    monkeypatch.setattr(episode, "_fingerprint", lambda _: 1 / 0)
-    row = await stack.run(f"{site}/links.html")
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "agent_run_error")
-    assert "ZeroDivisionError" in row["failure_reason"]
-    assert [turn["url"] for turn in row["turns"]] == [f"{site}/second.html"] * 2
-
-
-async def test_dead_browser_is_a_lost_session_with_its_turns_kept(start: Start, site: str) -> None:
-    before = set(psutil.Process().children(recursive=True))
-    with served_environment(browser_processes=1) as url:
-
-        def kill_then_click(turn: scripts.SimTurn) -> list[scripts.Item]:
-            if turn.number == 1:
-                for process in set(psutil.Process().children(recursive=True)) - before:
-                    if process.is_running() and "headless" in process.name():
-                        process.kill()
-            return [computer_call(SCREENSHOT)]
-
-        stack = await start(kill_then_click, environment_url=url)
-        row = await stack.run(f"{site}/links.html")
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "session_lost"), row[
-        "failure_reason"
-    ]
-    assert row["num_turns"] == 2
-    assert row["turns"][0]["screenshot"]
-
-
-async def test_full_pool_is_masked(start: Start, site: str) -> None:
-    with served_environment(max_sessions=1, queue_limit=0, browser_processes=1) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-            body = {"start_url": f"{site}/links.html"}
-            held = (await http.post("/seed_session", json=body)).json()
-            row = await (await start(script(), environment_url=url)).run(f"{site}/links.html")
-            await http.post("/close", json={"env_id": held["env_id"]})
-    assert (row["mask_sample"], row["failure_kind"]) == (True, "provider_quota_exhausted")
 
 
 async def test_cancelled_rollout_closes_its_session(

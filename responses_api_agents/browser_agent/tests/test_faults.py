@@ -1,0 +1,451 @@
+"""Every line of the table of faults, produced for real: `test_<line>` for each `Fault`."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from nemo_gym.failure_kinds import FAILURE_KINDS
+from starlette.responses import PlainTextResponse, Response
+
+from conftest import eventually
+from resources_servers.browser_gym.browser import pulse
+from resources_servers.browser_gym.browser.chromium import find_chromium
+from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.tests.fake_gym import (
+    ACTUAL,
+    FakeGym,
+    answer,
+    dropping_address,
+    hang,
+    refusing_address,
+    running_fake_gym,
+)
+from responses_api_agents.browser_agent import episode
+from responses_api_agents.browser_agent.tests.conftest import Start
+from responses_api_agents.browser_agent.tests.stack import served_environment
+from tests.front import CutOff, Passing, front_of
+from tests.simulators import openai_scripts as scripts
+from tests.simulators.openai_scripts import (
+    Item,
+    Policy,
+    SimTurn,
+    click,
+    computer_call,
+    function_call,
+    message,
+    script,
+)
+
+Row = dict[str, Any]
+
+LOOK = {"type": "screenshot"}
+SECOND = click(60, 40)  # the link to the second page, which solves the task
+DOWNLOAD = click(60, 220)
+ENDLESS_LOOP = click(60, 340)
+DEAD_ADDRESS = "http://127.0.0.1:9/"
+
+
+def test_every_fault_has_a_test_and_a_known_kind() -> None:
+    tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {fault.name.lower() for fault in Fault} - tests == set()
+    masked = [fault for fault in Fault if fault.outcome == "masked"]
+    assert {fault.kind for fault in masked} - FAILURE_KINDS == set()
+    assert {fault.kind for fault in Fault if fault.outcome != "masked"} == {""}
+
+
+def is_masked(row: Row, fault: Fault, words: str) -> None:
+    assert (row["mask_sample"], row["failure_kind"]) == (True, fault.kind), row["failure_reason"]
+    assert row["instance_config"]["mask_sample"] is True
+    assert words in row["failure_reason"]
+    assert row["reward"] == 0
+
+
+def is_told(row: Row, words: str) -> None:
+    """The model read of it, and what it did afterwards counts."""
+    told = [text for turn in row["turns"] for call in turn["calls"] for text in call["texts"]]
+    assert any(words in text for text in told), told
+    assert (row["reward"], row["mask_sample"]) == (1, False)
+
+
+def happened(row: Row, event: str) -> None:
+    events = [e["type"] for turn in row["turns"] for call in turn["calls"] for e in call["events"]]
+    assert event in events
+
+
+def solving(*before: list[Item]) -> Policy:
+    """A model that does something else first."""
+    return script(*before, [computer_call(SECOND)])
+
+
+# What the model does wrong.
+
+
+async def test_bad_action(start: Start, site: str) -> None:
+    stack = await start(solving([computer_call(click(5000, 40))]))
+    is_told(await stack.run(f"{site}/links.html"), "5000")
+
+
+async def test_unreadable_call(start: Start, site: str) -> None:
+    broken = {"type": "function_call", "name": "navigate", "arguments": '{"url": '}
+    stack = await start(solving([broken]))
+    is_told(await stack.run(f"{site}/links.html"), "arguments")
+
+
+async def test_dead_link(start: Start, site: str) -> None:
+    back = [function_call("navigate", url=f"{site}/links.html")]
+    stack = await start(solving([function_call("navigate", url=DEAD_ADDRESS)], back))
+    is_told(await stack.run(f"{site}/links.html"), "ERR_UNSAFE_PORT")
+
+
+# What happens by itself.
+
+
+async def test_page_hangs(start: Start, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "BUSY_AFTER_S", 1)
+    back = [function_call("navigate", url=f"{site}/links.html")]
+    row = await (await start(solving([computer_call(ENDLESS_LOOP)], back))).run(
+        f"{site}/links.html"
+    )
+    happened(row, "busy")
+    is_told(row, "The page is busy")
+
+
+async def test_tab_crashed(start: Start, site: str) -> None:
+    def crash_then_solve(turn: SimTurn) -> list[Item]:
+        if turn.number == 1:
+            for process in psutil.Process().children(recursive=True):
+                if "--type=renderer" in " ".join(process.cmdline()):
+                    process.kill()
+        return [computer_call({"type": "wait"})] if turn.number < 3 else [computer_call(SECOND)]
+
+    stack = await start(
+        lambda turn: crash_then_solve(turn) if turn.number < 4 else [message("Done.")]
+    )
+    row = await stack.run(f"{site}/links.html")
+    happened(row, "crash")
+    is_told(row, "crashed")
+
+
+async def test_download_failed(
+    start: Start, site: str, full_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(full_disk))
+    row = await (await start(solving([computer_call(DOWNLOAD)]))).run(f"{site}/links.html")
+    happened(row, "download_failed")
+    is_told(row, "A download failed: report.csv: no space left on device")
+
+
+# What the browsers do.
+
+
+async def test_pool_full(start: Start, site: str) -> None:
+    with served_environment(max_sessions=1, queue_limit=0, browser_processes=1) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+            body = {"start_url": f"{site}/links.html"}
+            held = (await http.post("/seed_session", json=body)).json()
+            row = await (await start(script(), environment_url=url)).run(f"{site}/links.html")
+            await http.post("/close", json={"env_id": held["env_id"]})
+    is_masked(row, Fault.POOL_FULL, "")
+
+
+async def test_no_browser(start: Start, site: str, tmp_path: Path) -> None:
+    launcher = tmp_path / "chromium"
+    launcher.write_text(f'#!/bin/sh\nexec "{find_chromium().executable}" "$@"\n')
+    launcher.chmod(0o755)
+    before = set(psutil.Process().children(recursive=True))
+    with served_environment(chromium_path=str(launcher), browser_processes=1) as url:
+        launcher.write_text("#!/bin/sh\nexit 1\n")
+        kill_chromiums(before)
+        row = await (await start(script(), environment_url=url)).run(f"{site}/links.html")
+    is_masked(row, Fault.NO_BROWSER, "")
+
+
+async def test_start_page(start: Start) -> None:
+    row = await (await start(script())).run(DEAD_ADDRESS)
+    is_masked(row, Fault.START_PAGE, "start page did not open")
+
+
+async def test_server_disk(
+    start: Start, site: str, full_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(full_disk))
+    files = {"report.csv": {"text": "x" * 100_000}}
+    row = await run(await start(script()), f"{site}/links.html", browser={"files": files})
+    is_masked(row, Fault.SERVER_DISK, "No space left on device")
+
+
+async def test_browser_died(start: Start, site: str) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    with served_environment(browser_processes=1) as url:
+
+        def kill_then_look(turn: SimTurn) -> list[Item]:
+            if turn.number == 1:
+                kill_chromiums(before)
+            return [computer_call(LOOK)]
+
+        row = await (await start(kill_then_look, environment_url=url)).run(f"{site}/links.html")
+    is_masked(row, Fault.BROWSER_DIED, "")
+    assert row["num_turns"] == 2
+    assert row["turns"][0]["screenshot"], "what was collected before is lost"
+
+
+async def test_session_gone(start: Start, site: str, environment: str) -> None:
+    async def close_before_a_step(passing: Passing) -> Response:
+        if passing.path == "/step":
+            await passing.client.post("/close", json={"env_id": passing.body["env_id"]})
+        return await passing.forward()
+
+    with front_of(environment, close_before_a_step) as url:
+        row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
+    is_masked(row, Fault.SESSION_GONE, "was closed before")
+
+
+async def test_session_expired(start: Start, site: str) -> None:
+    async def wait_before_a_step(passing: Passing) -> Response:
+        async def expired() -> bool:
+            return (await passing.client.get("/health")).json()["sessions"] == 0
+
+        if passing.path == "/step":
+            await eventually(expired)
+        return await passing.forward()
+
+    with ExitStack() as stack:
+        environment = stack.enter_context(
+            served_environment(session_idle_timeout_s=0.5, browser_processes=1)
+        )
+        url = stack.enter_context(front_of(environment, wait_before_a_step))
+        row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
+    is_masked(row, Fault.SESSION_EXPIRED, "expired after 0.5 s")
+
+
+@pytest.mark.parametrize(("field", "value"), [("verifier", "magic"), ("viewport", "1280x720")])
+async def test_task_unusable(start: Start, site: str, field: str, value: str) -> None:
+    row = await run(await start(script()), f"{site}/links.html", **{field: value})
+    is_masked(row, Fault.TASK_UNUSABLE, f"verifier_metadata.{field}")
+
+
+async def test_repeat_differs(start: Start, site: str, environment: str) -> None:
+    async def always_the_same_operation(passing: Passing) -> Response:
+        if passing.path == "/step":
+            passing.body["operation_id"] = "1"
+        return await passing.forward()
+
+    with front_of(environment, always_the_same_operation) as url:
+        stack = await start(solving([computer_call(LOOK)]), environment_url=url)
+        row = await stack.run(f"{site}/links.html")
+    is_masked(row, Fault.REPEAT_DIFFERS, "operation_id")
+
+
+# What the servers do.
+
+
+async def test_server_unreachable(start: Start, site: str) -> None:
+    stack = await start(script(), environment_url=DEAD_ADDRESS)
+    is_masked(await stack.run(f"{site}/links.html"), Fault.SERVER_UNREACHABLE, "browser_gym")
+    assert stack.simulator.requests == []
+    stack = await start(script(), model_url=DEAD_ADDRESS)
+    is_masked(await stack.run(f"{site}/links.html"), Fault.SERVER_UNREACHABLE, "policy_model")
+
+
+async def test_server_dropped(start: Start, site: str, environment: str) -> None:
+    async def cut_the_verdict(passing: Passing) -> Response:
+        answered = await passing.forward()
+        return CutOff() if passing.path == "/verify" else answered
+
+    with front_of(environment, cut_the_verdict) as url:
+        row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
+    is_masked(row, Fault.SERVER_DROPPED, "browser_gym")
+
+
+async def test_step_whose_answer_is_cut_is_run_once(
+    start: Start, site: str, environment: str
+) -> None:
+    seen = []
+
+    async def cut_each_step_once(passing: Passing) -> Response:
+        answered = await passing.forward()
+        if passing.path != "/step":
+            return answered
+        seen.append(passing.body["operation_id"])
+        return CutOff() if seen.count(seen[-1]) == 1 else answered
+
+    count = click(100, 50)
+    with front_of(environment, cut_each_step_once) as url:
+        stack = await start(
+            script([computer_call(count, count)], [computer_call(count)]), environment_url=url
+        )
+        assertion = {"title": "three clicks", "query": "count", "equals": 3}
+        row = await run(stack, f"{site}/counter.html", assertions=[assertion])
+    assert (row["reward"], row["mask_sample"]) == (1, False), row
+    assert seen == ["1", "1", "2", "2"]
+
+
+async def test_server_silent(start: Start, site: str, environment: str) -> None:
+    async def no_answer_to_a_step(passing: Passing) -> Response:
+        return await (passing.silence() if passing.path == "/step" else passing.forward())
+
+    with front_of(environment, no_answer_to_a_step) as url:
+        stack = await start(solving(), environment_url=url, environment_timeout_s=3)
+        row = await stack.run(f"{site}/links.html")
+    is_masked(row, Fault.SERVER_SILENT, "no answer to /step in 3 s")
+
+
+@pytest.mark.parametrize(("status", "text"), [(500, "Internal Server Error"), (200, "<html>")])
+async def test_server_error(
+    start: Start, site: str, environment: str, status: int, text: str
+) -> None:
+    async def error_for_a_step(passing: Passing) -> Response:
+        if passing.path == "/step":
+            return PlainTextResponse(text, status)
+        return await passing.forward()
+
+    with front_of(environment, error_for_a_step) as url:
+        row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
+    is_masked(row, Fault.SERVER_ERROR, f"HTTP {status}: {text}")
+
+
+# What the model's provider does.
+
+
+async def failed_model(start: Start, site: str, fault: scripts.Fault) -> Row:
+    """Run with a provider that fails once more than it is asked again."""
+    stack = await start(solving(), model_server_config={"timeout_s": 1, "max_retries": 1})
+    stack.simulator.fail_next(fault, times=2)
+    row = await stack.run(f"{site}/links.html", check=False)
+    assert row["termination_reason"] == "failure"
+    return row
+
+
+async def test_model_quota(start: Start, site: str) -> None:
+    is_masked(await failed_model(start, site, scripts.rate_limited(0)), Fault.MODEL_QUOTA, "429")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        scripts.server_error(),
+        scripts.unavailable(),
+        scripts.cut_connection(),
+        scripts.malformed_json(),
+    ],
+)
+async def test_model_down(start: Start, site: str, fault: scripts.Fault) -> None:
+    is_masked(await failed_model(start, site, fault), Fault.MODEL_DOWN, "model server answered")
+
+
+async def test_model_silent(start: Start, site: str) -> None:
+    is_masked(await failed_model(start, site, scripts.hang()), Fault.MODEL_SILENT, "504")
+
+
+async def test_model_refuses(start: Start, site: str) -> None:
+    stack = await start(solving(), model_server_config={"openai_api_key": "sk-wrong"})
+    row = await stack.run(f"{site}/links.html", check=False)
+    is_masked(row, Fault.MODEL_REFUSES, "401")
+
+
+# What the verifier does.
+
+
+@pytest.fixture
+def gym() -> Iterator[FakeGym]:
+    with running_fake_gym() as gym:
+        yield gym
+
+
+async def graded_by(
+    start: Start, site: str, gym_url: str, environment_url: str | None = None
+) -> Row:
+    config = {"environment_url": environment_url} if environment_url else {}
+    stack = await start(solving(), **config)
+    return await run(stack, f"{site}/links.html", verifier="gym_api", gym_url=gym_url)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [answer("boom", 500), answer({"assertions": "all good"}), answer({"assertions": [{}]})],
+)
+async def test_verifier_failed(start: Start, site: str, gym: FakeGym, verdict: Response) -> None:
+    gym.set(ACTUAL, verdict)
+    row = await graded_by(start, site, gym.url)
+    is_masked(row, Fault.VERIFIER_FAILED, "get_actual_state")
+    assert row["termination_reason"] == "finished"
+
+
+async def test_verifier_unreachable(start: Start, site: str) -> None:
+    with refusing_address() as url:
+        is_masked(await graded_by(start, site, url), Fault.VERIFIER_UNREACHABLE, url)
+
+
+async def test_verifier_dropped(start: Start, site: str) -> None:
+    with dropping_address() as (url, received):
+        is_masked(await graded_by(start, site, url), Fault.VERIFIER_DROPPED, url)
+        assert len(received) == 4, "what only reads is asked for again, within a bound"
+
+
+async def test_verifier_silent(start: Start, site: str, gym: FakeGym) -> None:
+    gym.set(ACTUAL, hang)
+    with served_environment(verify_timeout_s=1, browser_processes=1) as url:
+        row = await graded_by(start, site, gym.url, url)
+    is_masked(row, Fault.VERIFIER_SILENT, "no answer within 1 s")
+
+
+# What the agent does.
+
+
+async def test_disk_full(start: Start, site: str, full_disk: Path) -> None:
+    stack = await start(solving(), artifact_dir=str(full_disk / "artifacts"))
+    row = await stack.run(f"{site}/links.html")
+    is_masked(row, Fault.DISK_FULL, "No space left on device")
+
+
+async def test_agent_fault(start: Start, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = await start(lambda _: [computer_call(SECOND)], loop_limit=2)
+    monkeypatch.setattr(episode, "_fingerprint", lambda _: 1 / 0)
+    row = await stack.run(f"{site}/links.html")
+    is_masked(row, Fault.AGENT_FAULT, "ZeroDivisionError")
+    assert [turn["url"] for turn in row["turns"]] == [f"{site}/second.html"] * 2
+
+
+# Helpers.
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a small file system without room for anything."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system may not be mounted here")
+    try:
+        with pytest.raises(OSError, match="No space"):
+            (folder / "filler").write_bytes(bytes(17_000))
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def kill_chromiums(before: set[psutil.Process]) -> None:
+    """Kill the Chromium processes started since `before`."""
+    for process in set(psutil.Process().children(recursive=True)) - before:
+        if process.is_running() and "headless" in process.name():
+            process.kill()
+
+
+async def run(stack: Any, start_url: str, **metadata: Any) -> Row:
+    """Run the usual task with other `verifier_metadata`."""
+    task = {
+        "task_id": "T-1",
+        "start_url": start_url,
+        "verifier": "local_storage",
+        "assertions": [{"title": "second page seen", "query": "second", "equals": "visited"}],
+    }
+    if "gym_url" in metadata:
+        del task["assertions"]
+    return await stack.run(start_url, verifier_metadata=task | metadata, check=False)
