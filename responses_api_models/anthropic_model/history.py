@@ -20,20 +20,60 @@ PROVIDER = "anthropic"
 # A call for one tab becomes two: this one makes the tab active.
 TAB_CALL_SUFFIX = "-tab"
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
+# How what this server writes into a `reasoning` item starts, whoever wrote its JSON anew.
+_OWN_START = re.compile(rf'\s*{{\s*"provider"\s*:\s*"{PROVIDER}"')
 _OUTPUTS = ("computer_call_output", "function_call_output")
 _CALLS = ("computer_call", "function_call")
 
 
-def own_content(item: Json) -> list[Json] | None:
-    """Return the content that a `reasoning` item carries, if it is Anthropic's."""
+def own_content(item: Json, field: str) -> list[Json] | None:
+    """Return the content that a `reasoning` item carries, if it is Anthropic's.
+
+    Args:
+        item: The item.
+        field: Its place in the request, for messages of errors.
+
+    Raises:
+        BadRequest: It says that it is Anthropic's, and is damaged.
+    """
+    text = item.get("encrypted_content") or ""
+    damaged = BadRequest(
+        f"{field}.encrypted_content", "it is damaged; send it back as it came, or leave it out"
+    )
     try:
-        carried = json.loads(item.get("encrypted_content") or "null")
-    except ValueError:
+        carried = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if _OWN_START.match(text):
+            raise damaged from error
         return None
     if not isinstance(carried, dict) or carried.get("provider") != PROVIDER:
         return None
     content = carried.get("content")
-    return content if isinstance(content, list) else None
+    if not isinstance(content, list) or not all(map(_is_block, content)):
+        raise damaged
+    return content
+
+
+def _is_block(block: Any) -> bool:
+    """Say whether something has what is read here of a content block."""
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+        return False
+    return block["type"] != "tool_use" or isinstance(block.get("id"), str)
+
+
+def _can_be_said(block: Json) -> bool:
+    """Say whether a reply's block can go back: Anthropic may say an empty text, but not hear it."""
+    return block["type"] != "text" or bool(str(block.get("text")).strip())
+
+
+def _sent_back(block: Json) -> Json:
+    """Return a reply's block as it goes back: untouched, unless Anthropic would refuse it.
+
+    A call's input that is no object was told to the model as an error, with the input.
+    """
+    if block["type"] == "tool_use" and not isinstance(block.get("input"), dict):
+        return {**block, "input": {}}
+    return block
 
 
 def _block_id(call_id: str) -> str:
@@ -56,6 +96,7 @@ class History:
         self._own_ids: set[str] | None = None  # calls of the reply that the next items repeat
         self._calls: list[Json] = []  # `tool_use` blocks that wait for their results
         self._outputs: dict[str, Output] = {}
+        self._answered: set[str] = set()  # calls, those for a tab too, that have had an output
         self._cut_off: set[str] = set()
         self._presumed: dict[str, Output] = {}  # of calls that got none of their own
         self._user: list[Json] = []  # the next user message, without results
@@ -76,7 +117,7 @@ class History:
         elif kind == "message":
             self._add_text(item)
         elif kind == "reasoning":
-            self._add_reply(item)
+            self._add_reply(item, field)
         elif kind in _CALLS:
             self._add_call(item, field)
         elif kind in _OUTPUTS:
@@ -107,16 +148,15 @@ class History:
             elif part["text"].strip():
                 self._user.append({"type": "text", "text": part["text"]})
 
-    def _add_reply(self, item: Json) -> None:
-        content = own_content(item)
+    def _add_reply(self, item: Json, field: str) -> None:
+        content = own_content(item, field)
         self._end_user_message(answered=True)
         if content is None:
             self._own_ids = None  # another provider's thoughts mean nothing here
             return
-        calls = [block for block in content if block.get("type") == "tool_use"]
+        said = [_sent_back(block) for block in content if _can_be_said(block)]
+        calls = [block for block in said if block["type"] == "tool_use"]
         self._own_ids = {call["id"] for call in calls}
-        # Anthropic may say an empty text, but refuses to hear it.
-        said = [b for b in content if b.get("type") != "text" or str(b.get("text")).strip()]
         self._append("assistant", said)
         self._calls += calls
 
@@ -180,6 +220,9 @@ class History:
         call_id = _block_id(item["call_id"])
         known = {call["id"] for call in self._calls}
         output = read_output(item)
+        if call_id in self._answered:
+            raise BadRequest(field, f"the call {call_id!r} has an output already")
+        self._answered.add(call_id)
         if call_id not in known:
             whole = call_id.removesuffix(TAB_CALL_SUFFIX)
             if whole == call_id or whole not in known:
@@ -209,6 +252,7 @@ class History:
         if self._calls and (answered or self._outputs or blocks or self._cut_off):
             outputs = self._presumed | self._outputs
             blocks = result_blocks(self._calls, outputs, self._cut_off, self._offer) + blocks
-            self._calls, self._outputs, self._presumed, self._cut_off = [], {}, {}, set()
+            self._calls, self._outputs, self._presumed = [], {}, {}
+            self._cut_off, self._answered = set(), set()
         self._append("user", blocks)
         self._user = []

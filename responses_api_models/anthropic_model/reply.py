@@ -29,7 +29,7 @@ def build_response(reply: Any, offer: Offer, *, now: float) -> Json:
     if not isinstance(reply, dict) or not isinstance(reply.get("content"), list):
         raise UnusableReply("it is not a message: it has no list 'content'")
     content = reply["content"]
-    if not all(isinstance(block, dict) and "type" in block for block in content):
+    if not all(isinstance(b, dict) and isinstance(b.get("type"), str) for b in content):
         raise UnusableReply("a content block is not an object with a 'type'")
     reason = str(reply.get("stop_reason"))
     reply_id = str(reply.get("id"))

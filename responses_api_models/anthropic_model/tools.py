@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from responses_api_models.anthropic_model import browser_actions, computer_actions
-from responses_api_models.anthropic_model.errors import BadRequest
+from responses_api_models.anthropic_model.errors import BadRequest, Untranslatable
 from responses_api_models.anthropic_model.images import Frame, ImageLimits
 from responses_api_models.anthropic_model.models import ModelFacts
 from responses_api_models.anthropic_model.settings import ComputerTool, RequestSettings
@@ -59,6 +59,8 @@ class Offer:
         Raises:
             Untranslatable: It has none.
         """
+        if not isinstance(block.get("input"), dict):
+            raise Untranslatable(f"its input must be an object, not {block.get('input')!r:.100}")
         name, fields = action_of(block)
         if block.get("toolset_name") == "browser":
             return browser_actions.decode(name, fields, self.frame)

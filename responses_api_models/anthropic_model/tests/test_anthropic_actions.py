@@ -321,6 +321,10 @@ def test_units_and_shapes(native: Json, expected: Any) -> None:
         (scripts.member("switch_tab", family="browser"), "'tab_id' is missing"),
         (scripts.member("javascript_exec", family="browser", text="1"), "no such tool"),
         (scripts.member("scroll_to", family="browser"), "no such tool"),
+        (scripts.member("left_click") | {"input": [3, 4]}, "its input must be an object"),
+        (scripts.member("screenshot") | {"input": None}, "its input must be an object"),
+        (scripts.member("screenshot", family="browser") | {"input": "{}"}, "must be an object"),
+        (scripts.legacy("screenshot") | {"input": "screenshot"}, "its input must be an object"),
     ],
 )
 def test_a_malformed_call_carries_its_error(native: Json, problem: str) -> None:

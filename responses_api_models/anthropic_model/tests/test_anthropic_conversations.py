@@ -255,3 +255,27 @@ async def test_a_tab_that_is_gone_fails_the_whole_call() -> None:
     assert errors(simulator) == []
     result = simulator.requests[1].body["messages"][-1]["content"][0]
     assert (result["is_error"], result["content"][0]["text"]) == (True, "error: no tab t9")
+
+
+@pytest.mark.parametrize("name", ["claude-sonnet-4-6", "claude-opus-5-5"])
+async def test_an_input_that_is_no_object_is_told_and_not_sent_back(name: str) -> None:
+    def policy(turn: scripts.SimTurn) -> list[scripts.Block]:
+        if turn.number:
+            return [scripts.text("Done.")]
+        screenshot = scripts.call(turn.tool, "screenshot")
+        return [scripts.function("note") | {"input": ["a"]}, screenshot | {"input": "now"}]
+
+    def answer(number: int, item: Json) -> Json:
+        arguments = json.loads(item["arguments"])
+        told = arguments["error"] if isinstance(arguments, dict) else "no object"
+        return output_of(item, text=told, failed=True)
+
+    body = request(tools=[computer(), NOTE])
+    async with simulated(policy, anthropic_model=name) as (simulator, client):
+        await converse(client, body, answer=answer)
+    assert errors(simulator) == []
+    _, said, answered = simulator.requests[1].body["messages"]
+    assert [block["input"] for block in said["content"]] == [{}, {}]
+    note, shot = answered["content"][:2]
+    assert (note["is_error"], shot["is_error"]) == (True, True)
+    assert note["content"][0]["text"] == "error: no object"

@@ -308,6 +308,34 @@ async def test_outputs_and_calls_must_fit() -> None:
         stranger = call | {"call_id": "toolu_other"}
         told = await error(client, body | {"input": [*start, stranger]}, 400)
         assert "is not in the reply" in told["message"]
+        twice = [*start, output_of(call), output_of(call)]
+        told = await error(client, body | {"input": twice}, 400)
+        assert told["message"] == f"input.4: the call {call['call_id']!r} has an output already"
+
+
+async def test_a_damaged_reply_in_the_history_is_named() -> None:
+    async with simulated(scripts.clicks(1)) as (_, client):
+        body = request()
+        reply = await ask(client, body)
+        reasoning, call = reply["output"]
+        whole = reasoning["encrypted_content"]
+        for damaged in (
+            whole[: len(whole) // 2],
+            json.dumps({"provider": "anthropic"}),
+            json.dumps({"provider": "anthropic", "content": "text"}),
+            json.dumps({"provider": "anthropic", "content": ["text"]}),
+            json.dumps({"provider": "anthropic", "content": [{"type": ["tool_use"]}]}),
+            json.dumps({"provider": "anthropic", "content": [{"type": "tool_use", "id": 1}]}),
+        ):
+            broken = reasoning | {"encrypted_content": damaged}
+            items = [*body["input"], broken, call, output_of(call)]
+            told = await error(client, body | {"input": items}, 400)
+            assert told["code"] == "invalid_value"
+            assert told["message"].startswith("input.1.encrypted_content: it is damaged")
+        # Another provider's thoughts are no business of ours, whatever they look like.
+        for foreign in ("gAAAA", "[" * 100_000, json.dumps({"provider": "gemini", "content": 1})):
+            other = reasoning | {"encrypted_content": foreign}
+            await ask(client, body | {"input": [*body["input"], other, call, output_of(call)]})
 
 
 async def test_shutdown_closes_the_client() -> None:
