@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.simulators.http_server import serve
-from tests.simulators.openai_api import OpenAISimulator
+from tests.simulators.openai_api import MAX_REQUEST_BYTES, OpenAISimulator
 from tests.simulators.openai_scripts import (
     Policy,
     SimReply,
@@ -401,7 +401,7 @@ async def test_status_faults_pass_after_as_many_requests_as_asked() -> None:
     assert client.simulator.requests[0].error == "Rate limit reached for requests."
 
 
-async def test_faults_of_the_connection() -> None:
+async def test_faults_of_the_connection_and_size() -> None:
     simulator = OpenAISimulator(ga_batch())
     headers = {"authorization": f"Bearer {KEY}"}
     with simulator.serve() as base_url:
@@ -418,6 +418,9 @@ async def test_faults_of_the_connection() -> None:
             with pytest.raises(ValueError, match="Unterminated"):
                 response.json()
             assert (await http.post("/responses", json=request())).status_code == 200
+            too_many = b" " * MAX_REQUEST_BYTES + b"{}"
+            response = await http.post("/responses", content=too_many, timeout=30)
+            assert response.status_code == 413
 
 
 def test_serving_runs_the_lifespan_and_frees_the_port() -> None:

@@ -225,14 +225,15 @@ def _adapter(config: BrowserAgentConfig) -> Adapter:
         "model": config.model,
         "instructions": config.instructions,
         "browser_functions": config.browser_functions,
+        "history": config.history,
     }
     if config.adapter == "openai":
         tool = config.computer_tool
         assert tool != "functions"
         return OpenAIAdapter(**common, computer_tool=tool, state=config.state)
     if config.computer_tool == "functions":
-        return FunctionsAdapter(**common, history=config.history, coordinates=config.coordinates)
-    return GenericAdapter(**common, history=config.history)
+        return FunctionsAdapter(**common, coordinates=config.coordinates)
+    return GenericAdapter(**common)
 
 
 def _params(params: NeMoGymResponseCreateParamsNonStreaming) -> dict[str, Any]:

@@ -24,6 +24,9 @@ PATCH_PX = 28
 MANY_IMAGES_EDGE_PX = 2000
 # Anthropic's limit for one image, of base64 text.
 MAX_IMAGE_CHARS = 5 * 1024 * 1024
+# A redrawn image is no longer than this or than it came, if JPEG helps: who sends it may count the
+# bytes of a request, which are limited.
+SMALL_IMAGE_CHARS = 256 * 1024
 _JPEG_QUALITIES = (90, 75, 50)
 
 _UNREADABLE = (binascii.Error, UnidentifiedImageError, Image.DecompressionBombError, SyntaxError)
@@ -151,7 +154,9 @@ class _Encoded:
 @functools.lru_cache(maxsize=256)
 def _redrawn(encoded: _Encoded, media_type: str, size: tuple[int, int]) -> tuple[str, str]:
     """Return the media type and base64 of an image in another size, or as JPEG if too long."""
-    raw = base64.b64decode(encoded.take(), validate=True)
+    given = encoded.take()
+    longest = min(max(len(given), SMALL_IMAGE_CHARS), MAX_IMAGE_CHARS)
+    raw = base64.b64decode(given, validate=True)
     with Image.open(io.BytesIO(raw)) as image:
         image.load()
         if image.size == size:
@@ -164,7 +169,7 @@ def _redrawn(encoded: _Encoded, media_type: str, size: tuple[int, int]) -> tuple
         else:
             media_type, data = "image/png", _saved(drawn, "PNG", compress_level=1)
         for quality in _JPEG_QUALITIES:
-            if len(data) <= MAX_IMAGE_CHARS:
+            if len(data) <= longest:
                 break
             media_type, data = "image/jpeg", _saved(drawn, "JPEG", quality=quality)
     return media_type, data

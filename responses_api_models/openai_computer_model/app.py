@@ -30,6 +30,7 @@ from responses_api_models.openai_computer_model.translate import (
     to_openai,
 )
 from responses_api_models.provider_errors import (
+    TOO_LONG,
     ProviderError,
     report_provider_errors,
     responses_only,
@@ -221,6 +222,8 @@ def _from_status(response: httpx.Response) -> ProviderError:
         message, kind, code = str(error["message"]), error.get("type"), error.get("code")
     except (ValueError, KeyError, TypeError, AttributeError):
         message, kind, code = response.text[:500] or response.reason_phrase, None, None
+    if response.status_code == 413:
+        code = TOO_LONG  # in bytes; OpenAI itself names it so in tokens
     retry_after = response.headers.get("retry-after")
     return ProviderError(
         response.status_code,

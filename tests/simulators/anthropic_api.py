@@ -30,6 +30,8 @@ from tests.simulators.anthropic_scripts import Block, Fault, Policy, SimReply, S
 from tests.simulators.http_server import serve
 
 CHARACTERS_PER_TOKEN = 4
+# Docs: errors, request size limits.
+MAX_REQUEST_BYTES = 32_000_000
 
 
 @dataclass
@@ -106,14 +108,18 @@ class AnthropicSimulator:
         return altered
 
     async def _answer(self, request: Request) -> Response:
+        raw = await request.body()
         try:
-            body = json.loads(await request.body())
+            body = json.loads(raw)
         except ValueError:
             body = None
         record = RecordedRequest(body if isinstance(body, dict) else {}, dict(request.headers))
         self.requests.append(record)
         try:
             self._check_headers(record.headers)
+            if len(raw) > MAX_REQUEST_BYTES:
+                message = "Request exceeds the maximum allowed number of bytes."
+                raise ApiError(message, status=413, kind="request_too_large")
             if not isinstance(body, dict):
                 raise ApiError("The request body is not valid JSON")
             if self._faults:

@@ -30,6 +30,8 @@ from tests.simulators.openai_rules import ApiError, check_request, computer_tool
 from tests.simulators.openai_scripts import Fault, Item, Policy, SimReply, SimTurn, usage
 
 ENCRYPTED = "reasoning.encrypted_content"
+# Docs: images and vision; that the answer is a 413 with this text is made up.
+MAX_REQUEST_BYTES = 50_000_000
 
 
 @dataclass
@@ -102,8 +104,9 @@ class OpenAISimulator:
         ]
 
     async def _answer(self, request: Request) -> Response:
+        raw = await request.body()
         try:
-            body = json.loads(await request.body())
+            body = json.loads(raw)
         except ValueError:
             body = None
         record = RecordedRequest(
@@ -114,6 +117,8 @@ class OpenAISimulator:
         self.requests.append(record)
         try:
             self._check_key(record)
+            if len(raw) > MAX_REQUEST_BYTES:
+                raise ApiError("The request's payload exceeds 50 MB.", status=413)
             if not isinstance(body, dict):
                 raise ApiError("We could not parse the JSON body of your request.")
             if self._faults:

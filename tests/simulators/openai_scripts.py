@@ -201,6 +201,10 @@ def too_long() -> Fault:
     return _error(400, message, "invalid_request_error", "context_length_exceeded")
 
 
+def too_large() -> Fault:
+    return _error(413, "The request's payload exceeds 50 MB.", "invalid_request_error", None)
+
+
 def server_error() -> Fault:
     message = "The server had an error while processing your request."
     return _error(500, message, "server_error", None)

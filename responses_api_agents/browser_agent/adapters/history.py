@@ -7,6 +7,8 @@ provider's prompt cache needs.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,10 +27,13 @@ class HistoryPolicy(BaseModel):
         policy: `all` screenshots; the `last_n`; or with `hysteresis` all until there are more
             than `keep + batch`, then the last `keep`, and so on, which spoils a prompt cache only
             once in a batch.
-        keep: screenshots that are always sent.
+        keep: screenshots that are always sent, unless they are too large.
         batch: screenshots beyond `keep` that may gather (and turns that are dropped at once)
             with `hysteresis`.
         max_turns_kept: the most turns sent; None for all of them. The task is always sent.
+        max_image_bytes: the most bytes of images sent, as base64; None for no limit. Providers
+            limit a request's size. Screenshots beyond it go whatever the policy, the oldest first
+            and down to half of it, so that this happens seldom; the latest one stays.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -37,6 +42,7 @@ class HistoryPolicy(BaseModel):
     keep: int = Field(default=3, ge=1)
     batch: int = Field(default=7, ge=1)
     max_turns_kept: int | None = Field(default=None, ge=1)
+    max_image_bytes: int | None = Field(default=15_000_000, ge=1)
 
     @model_validator(mode="after")
     def _leaves_turns(self) -> HistoryPolicy:
@@ -48,9 +54,24 @@ class HistoryPolicy(BaseModel):
     def _slack(self) -> int:
         return self.batch if self.policy == "hysteresis" else 0
 
-    def screenshots_dropped(self, count: int) -> int:
-        """Return how many of `count` screenshots are left out, oldest first."""
-        return 0 if self.policy == "all" else _dropped(count, self.keep, self._slack)
+    def screenshots_dropped(self, sizes: Sequence[int], *, others: int = 0) -> int:
+        """Return how many screenshots are left out, oldest first.
+
+        Args:
+            sizes: of each screenshot, in bytes.
+            others: bytes of images that are sent anyway.
+        """
+        budget = math.inf if self.max_image_bytes is None else self.max_image_bytes
+        dropped, total = 0, others
+        for count, size in enumerate(sizes, 1):
+            total += size
+            # Step by step, so that what was left out once is so in every later request.
+            wanted = 0 if self.policy == "all" else _dropped(count, self.keep, self._slack)
+            most = budget / 2 if total > budget else budget
+            while dropped < count - 1 and (dropped < wanted or total > most):
+                total -= sizes[dropped]
+                dropped += 1
+        return dropped
 
     def turns_dropped(self, count: int) -> int:
         """Return how many of `count` turns are left out, oldest first."""
@@ -80,17 +101,22 @@ class History:
     screenshot does.
     """
 
-    def __init__(self, policy: HistoryPolicy, task: list[Item], screenshot: Item) -> None:
+    def __init__(
+        self, policy: HistoryPolicy, task: list[Item], screenshot: Item, *, omitted_image: str = ""
+    ) -> None:
         """Begin a conversation.
 
         Args:
             policy: what is sent.
             task: the run's input.
             screenshot: the part of `task` that shows the start page.
+            omitted_image: what stands for a screenshot that was left out of a computer call's
+                output; by default nothing does, and its text says so.
         """
         self._policy = policy
         self._task = list(task)
         self._first = screenshot
+        self._omitted_image = omitted_image
         self._turns: list[_Turn] = []
 
     def add_reply(self, items: list[Item]) -> None:
@@ -106,19 +132,17 @@ class History:
 
     def items(self) -> list[Item]:
         """Return the items to send now."""
-        shots = 1 + sum(_screenshots(item) for turn in self._turns for item in turn.answers)
-        to_drop = self._policy.screenshots_dropped(shots)
+        first = len(self._first.get("image_url", ""))
+        answers = [item for turn in self._turns for item in turn.answers]
+        others = sum(image_sizes(self._task)) - first
+        to_drop = self._policy.screenshots_dropped([first, *image_sizes(answers)], others=others)
         drop_turns = self._policy.turns_dropped(len(self._turns))
         sent = [self._without_first(item) for item in self._task] if to_drop else [*self._task]
-        seen = 1
+        pruned = iter(without_images(answers, to_drop - 1, self._omitted_image))
         for index, turn in enumerate(self._turns):
-            answers = []
-            for item in turn.answers:
-                here = _screenshots(item)
-                answers.append(_without(item, min(max(to_drop - seen, 0), here)))
-                seen += here
+            answered = [next(pruned) for _ in turn.answers]
             if index >= drop_turns:
-                sent += [*turn.reply, *answers]
+                sent += [*turn.reply, *answered]
         return sent
 
     def _without_first(self, item: Item) -> Item:
@@ -129,25 +153,51 @@ class History:
         return {**item, "content": parts}
 
 
+def image_sizes(items: Sequence[Item]) -> list[int]:
+    """Return the bytes of each image in messages and outputs, in order; of files 0."""
+    return [size for item in items for size in _sizes(item)]
+
+
+def without_images(items: Sequence[Item], count: int, omitted_image: str = "") -> list[Item]:
+    """Return messages and outputs without their first images.
+
+    Args:
+        items: messages and outputs.
+        count: how many images to leave out.
+        omitted_image: see `History`.
+    """
+    result = []
+    for item in items:
+        here = min(max(count, 0), len(_sizes(item)))
+        result.append(_without(item, here, omitted_image))
+        count -= here
+    return result
+
+
 def _parts_key(item: Item) -> str:
-    return "output" if item["type"] == "function_call_output" else "content"
+    return "output" if item.get("type") == "function_call_output" else "content"
 
 
-def _screenshots(item: Item) -> int:
-    if item["type"] == "computer_call_output":
-        return bool(item["output"]["image_url"])
-    parts = item[_parts_key(item)]
-    return 0 if isinstance(parts, str) else sum(part["type"] == "input_image" for part in parts)
+def _sizes(item: Item) -> list[int]:
+    if item.get("type") == "computer_call_output":
+        url = item["output"].get("image_url")
+        return [len(url)] if url else []
+    parts = item.get(_parts_key(item))
+    if not isinstance(parts, list):  # a text, or an item that holds neither
+        return []
+    return [len(p.get("image_url") or "") for p in parts if p.get("type") == "input_image"]
 
 
-def _without(item: Item, count: int) -> Item:
-    """Return an item without its first `count` screenshots."""
+def _without(item: Item, count: int, omitted_image: str) -> Item:
+    """Return an item without its first `count` images."""
     if count == 0:
         return item
-    if item["type"] == "computer_call_output":
-        said = item["output"].get("text")
-        text = f"{said}\n{OMITTED}" if said else OMITTED
-        return {**item, "output": {**item["output"], "image_url": "", "text": text}}
+    if item.get("type") == "computer_call_output":
+        output = {**item["output"], "image_url": omitted_image}
+        if not omitted_image:
+            said = output.get("text")
+            output["text"] = f"{said}\n{OMITTED}" if said else OMITTED
+        return {**item, "output": output}
     key, parts = _parts_key(item), []
     for part in item[_parts_key(item)]:
         if part["type"] == "input_image" and count:

@@ -18,6 +18,12 @@ from responses_api_agents.browser_agent.adapters.base import (
     Screen,
     StopReason,
 )
+from responses_api_agents.browser_agent.adapters.history import (
+    History,
+    HistoryPolicy,
+    image_sizes,
+    without_images,
+)
 from responses_api_agents.browser_agent.adapters.openai_actions import (
     UnusableCall,
     action_to_canonical,
@@ -42,6 +48,11 @@ ComputerTool = Literal["auto", "computer", "computer_use_preview"]
 State = Literal["previous_response_id", "stateless"]
 
 _ENCRYPTED_REASONING = "reasoning.encrypted_content"
+# Stands for a screenshot that was left out, where OpenAI wants an image: 8×8 px of grey.
+_OMITTED_IMAGE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAEElEQVR4"
+    "2mNsYIAAJgaKGAAmCACQtTEKkQAAAABJRU5ErkJggg=="
+)
 
 
 class OpenAIAdapter:
@@ -55,6 +66,7 @@ class OpenAIAdapter:
         state: State,
         instructions: str | None,
         browser_functions: bool | list[str],
+        history: HistoryPolicy,
     ) -> None:
         """Prepare an episode.
 
@@ -66,6 +78,8 @@ class OpenAIAdapter:
             instructions: system prompt for runs that bring none of their own.
             browser_functions: offer function tools for addresses, history and tabs: all, none,
                 or those named.
+            history: what is sent of the conversation when it is `stateless`; otherwise only the
+                limit of bytes has a meaning, for what answers one reply.
         """
         self._model = model
         preview = model.startswith("computer-use-preview")
@@ -74,7 +88,8 @@ class OpenAIAdapter:
         self._instructions = instructions
         self._browser_functions = browser_functions
         self._params: dict[str, Any] = {}
-        self._history: list[Item] = []
+        self._policy = history
+        self._history = History(history, [], {})
         self._new: list[Item] = []
         self._previous: str | None = None
 
@@ -83,7 +98,9 @@ class OpenAIAdapter:
         params = {k: v for k, v in params.items() if v is not None}
         # A conversation that the provider does not store cannot be continued by its id.
         self._stateless = self._stateless or params.get("store") is False
-        self._new = with_screenshot(params.pop("input"), self._image(screen))
+        image = self._image(screen)
+        self._new = with_screenshot(params.pop("input"), image)
+        self._history = History(self._policy, self._new, image, omitted_image=_OMITTED_IMAGE)
         tools = [self._tool(screen), *params.pop("tools", [])]
         tools = with_functions(tools, browser_function_tools(self._browser_functions))
         self._params = {"model": self._model, **params, "tools": tools}
@@ -105,7 +122,7 @@ class OpenAIAdapter:
         if stop != "empty_reply":
             # An empty reply is forgotten: its reasoning may not be replayed without what follows.
             self._previous = response["id"]
-            self._history += [*self._new, *items]
+            self._history.add_reply(items)
             self._new = []
             self._params = unforced(self._params)
         return Reply(
@@ -130,20 +147,25 @@ class OpenAIAdapter:
                 items.append(self._function_output(call, outcome))
         if texts:
             items.append(user_message(text_part("\n".join(texts))))
+        self._history.add_answers(items)
         self._new = items
         return items
 
     def nudge(self) -> list[Item]:
         """Ask again what was asked, with a word on what is wanted."""
         item = user_message(text_part(NUDGE))
+        self._history.add_answers([item])
         self._new = [*self._new, item]
         return [item]
 
     def next(self) -> dict[str, Any]:
         """Return the request that carries what is new, or everything when stateless."""
         if self._stateless:
-            return {**self._params, "input": self._history + self._new}
-        request = {**self._params, "input": self._new}
+            return {**self._params, "input": self._history.items()}
+        limit = HistoryPolicy(max_image_bytes=self._policy.max_image_bytes)
+        to_drop = limit.screenshots_dropped(image_sizes(self._new))
+        new = without_images(self._new, to_drop, _OMITTED_IMAGE)
+        request = {**self._params, "input": new}
         if self._previous:
             request["previous_response_id"] = self._previous
         return request

@@ -25,6 +25,7 @@ policies = st.builds(
     batch=st.integers(1, 4),
     max_turns_kept=st.none() | st.integers(5, 8),
 )
+limits = st.integers(2, 12).map(lambda shots: shots * len(SHOT) + len(str(OWN_IMAGE["image_url"])))
 # A turn: its calls as (kind, with a picture), and whether a pause, a nudge or reasoning is in it.
 calls = st.tuples(st.sampled_from(["computer", "function", "text_function"]), st.booleans())
 turns = st.lists(
@@ -138,6 +139,34 @@ def test_a_request_continues_the_one_before_but_for_prunings(
     if policy.policy == "hysteresis":
         by_turns = len(given_turns) // (policy.batch + 1) if policy.max_turns_kept else 0
         assert prunings <= shots // (policy.batch + 1) + 1 + by_turns
+
+
+@given(policies, limits, turns)
+def test_images_stay_below_the_limit_of_bytes(
+    policy: HistoryPolicy, limit: int, given_turns: Any
+) -> None:
+    limited = policy.model_copy(update={"max_image_bytes": limit})
+    history, unlimited = History(limited, TASK, FIRST), History(policy, TASK, FIRST)
+    gone = 0
+    for number, turn in enumerate(given_turns):
+        for each in (history, unlimited):
+            add_turn(each, number, turn)
+        items = history.items()
+        check_whole(items)
+        images = pictures(items) * len(SHOT) + len(str(OWN_IMAGE["image_url"]))
+        assert images <= limit
+        assert bool(pictures(items)) >= bool(pictures(unlimited.items()))
+        assert gone <= (gone := str(items).count(OMITTED)) or policy.max_turns_kept
+
+
+def test_screenshots_beyond_the_limit_of_bytes_go_down_to_half_of_it() -> None:
+    policy = HistoryPolicy(max_image_bytes=5 * len(SHOT) + len(str(OWN_IMAGE["image_url"])))
+    history = History(policy, TASK, FIRST)
+    sent = []
+    for number in range(8):
+        add_turn(history, number, ([("computer", True)], True, False, False))
+        sent.append(pictures(history.items()))
+    assert sent == [2, 3, 4, 5, 2, 3, 4, 5]
 
 
 def test_screenshots_go_in_batches_and_their_outputs_stay() -> None:

@@ -14,6 +14,7 @@ from PIL import Image
 from responses_api_models.anthropic_model.errors import BadRequest
 from responses_api_models.anthropic_model.images import (
     MAX_IMAGE_CHARS,
+    SMALL_IMAGE_CHARS,
     Frame,
     ImageLimits,
     image_block,
@@ -112,6 +113,17 @@ def test_an_image_of_too_many_bytes_becomes_a_jpeg() -> None:
     assert size_of(block) == (width, height)
     assert block["source"]["media_type"] == "image/jpeg"
     assert len(block["source"]["data"]) <= MAX_IMAGE_CHARS
+
+
+def test_a_shrunk_image_is_no_longer_than_it_came() -> None:
+    noise = Image.frombytes("L", (80, 45), random.Random(0).randbytes(80 * 45))
+    buffer = io.BytesIO()
+    # Few colours and large blocks: shrunk to fractions of a block, it compresses far less.
+    noise.quantize(16).resize((2560, 1440), Image.Resampling.NEAREST).save(buffer, "PNG")
+    url = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    block = image_block(url, LIMITS[0], "input")
+    assert size_of(block) == (1456, 819)
+    assert len(block["source"]["data"]) <= max(len(url), SMALL_IMAGE_CHARS)
 
 
 @pytest.mark.parametrize(

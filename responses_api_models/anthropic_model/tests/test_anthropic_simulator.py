@@ -15,7 +15,7 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import (
     simulated,
 )
 from tests.simulators import anthropic_scripts as scripts
-from tests.simulators.anthropic_api import AnthropicSimulator
+from tests.simulators.anthropic_api import MAX_REQUEST_BYTES, AnthropicSimulator
 
 HEADERS = {"x-api-key": "sk-ant-simulator", "anthropic-version": "2023-06-01"}
 
@@ -163,7 +163,7 @@ async def test_thinking_is_bound_to_what_came_before(name: str) -> None:
         assert "bound to a different conversation" in refused.json()["error"]["message"]
 
 
-async def test_headers() -> None:
+async def test_headers_and_size() -> None:
     simulator, body, _ = await recorded("claude-opus-4-7")
     beta = {"anthropic-beta": "computer-use-2025-11-24"}
     transport = httpx.ASGITransport(app=simulator.app)
@@ -178,3 +178,7 @@ async def test_headers() -> None:
             assert expected in answer.json()["error"]["message"]
         taken = await client.post("/v1/messages", json=body, headers=HEADERS | beta)
         assert taken.status_code == 200
+        too_many = b" " * MAX_REQUEST_BYTES + b"{}"
+        answer = await client.post("/v1/messages", content=too_many, headers=HEADERS | beta)
+        assert answer.status_code == 413
+        assert answer.json()["error"]["type"] == "request_too_large"

@@ -300,6 +300,10 @@ async def test_failing_servers_and_connections(simulator: OpenAISimulator) -> No
             ):
                 simulator.fail_next(fault)
                 assert (await error(client, request(), status))["type"] == kind
+            for fault, status in ((scripts.too_long(), 400), (scripts.too_large(), 413)):
+                simulator.fail_next(fault)
+                told = await error(client, request(), status)
+                assert told["code"] == "context_length_exceeded"
             await ask(client, request())
 
 
