@@ -6,8 +6,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,12 @@ from nemo_gym.openai_utils import (
     NeMoGymResponse,
     NeMoGymResponseCreateParamsNonStreaming,
 )
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from responses_api_models.anthropic_model.errors import BadRequest, UnusableReply
+from responses_api_models.anthropic_model.errors import BadRequest
 from responses_api_models.anthropic_model.settings import RequestSettings
 from responses_api_models.anthropic_model.translate import (
     AnthropicRequest,
@@ -35,13 +34,20 @@ from responses_api_models.anthropic_model.translate import (
     to_anthropic,
 )
 from responses_api_models.api_keys import MissingApiKey, usable_key
+from responses_api_models.provider_calls import (
+    close_at_shutdown,
+    read_reply,
+    refuse_broken_reply,
+    slots,
+    timed_out,
+    unreachable,
+)
 from responses_api_models.provider_errors import (
     TOO_LONG,
     ProviderError,
     report_provider_errors,
     responses_only,
 )
-from responses_api_models.whole_text import whole
 
 logger = logging.getLogger(__name__)
 
@@ -117,24 +123,18 @@ class AnthropicModel(SimpleResponsesAPIModel):
                 config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s)
             ),
             max_retries=config.max_retries,
-            http_client=anthropic.DefaultAioHttpClient(),
+            http_client=anthropic.DefaultAioHttpClient(
+                event_hooks={"response": [refuse_broken_reply]}
+            ),
         )
-        limit = config.max_concurrent_requests
-        self._slot = nullcontext() if limit is None else asyncio.Semaphore(limit)
+        self._slot = slots(config.max_concurrent_requests)
         super().model_post_init(context)
 
     def setup_webserver(self) -> FastAPI:
         """Build the app; its shutdown closes the client's connections."""
         app = super().setup_webserver()
         report_provider_errors(app)
-        inner_lifespan = app.router.lifespan_context
-
-        @asynccontextmanager
-        async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
-            async with inner_lifespan(app) as state, self._client:
-                yield state
-
-        app.router.lifespan_context = lifespan
+        close_at_shutdown(app, self._client.close)
         return app
 
     async def responses(self, body: NeMoGymResponseCreateParamsNonStreaming) -> NeMoGymResponse:
@@ -154,17 +154,9 @@ class AnthropicModel(SimpleResponsesAPIModel):
             ) from error
         async with self._slot:
             reply = await self._post(request)
-        try:
-            content = build_response(reply.json(), request.offer, now=time.time())
-            return NeMoGymResponse.model_validate(whole(content))
-        except UnusableReply as error:
-            raise _unusable(str(error)) from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise _unusable(f"{where}: {first['msg']}") from error
-        except ValueError as error:
-            raise _unusable("the body is not JSON") from error
+        return read_reply(
+            "Anthropic", lambda: build_response(reply.json(), request.offer, now=time.time())
+        )
 
     async def chat_completions(
         self, body: NeMoGymChatCompletionCreateParamsNonStreaming
@@ -200,24 +192,15 @@ class AnthropicModel(SimpleResponsesAPIModel):
 
         The transport calls a refused connection a timeout, so what caused it decides.
         """
-        tried = f"(tried {self.config.max_retries + 1} times)"
+        config = self.config
+        attempts = config.max_retries + 1
         causes: list[BaseException] = [error]
         while causes[-1].__cause__ is not None:
             causes.append(causes[-1].__cause__)
         if any(isinstance(cause, TimeoutError) for cause in causes):
-            return ProviderError(
-                504,
-                f"Anthropic did not answer within {self.config.timeout_s:g} s {tried}.",
-                kind="timeout_error",
-                code="timeout",
-            )
-        return ProviderError(
-            502,
-            f"Anthropic could not be reached at {self.config.anthropic_base_url}: "
-            f"{error.__cause__ or error} {tried}.",
-            kind="connection_error",
-            code="connection_failed",
-        )
+            return timed_out("Anthropic", config.timeout_s, attempts)
+        reason = error.__cause__ or error
+        return unreachable("Anthropic", config.anthropic_base_url, reason, attempts)
 
 
 def _json(body: dict[str, Any]) -> bytes:
@@ -244,12 +227,6 @@ def _from_status(response: httpx.Response) -> ProviderError:
         kind=kind,
         code=TOO_LONG if refused or kind == _TOO_LARGE else kind,
         headers={} if retry_after is None else {"retry-after": retry_after},
-    )
-
-
-def _unusable(reason: str) -> ProviderError:
-    return ProviderError(
-        502, f"Anthropic's reply cannot be used: {reason}", kind="provider_error", code="bad_reply"
     )
 
 

@@ -1,11 +1,8 @@
 """NeMo Gym model server for Gemini's computer-use models, in the Responses format."""
 
-import asyncio
-import json
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +14,7 @@ from nemo_gym.openai_utils import (
     NeMoGymResponse,
     NeMoGymResponseCreateParamsNonStreaming,
 )
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -26,15 +23,15 @@ from responses_api_models.api_keys import is_placeholder
 from responses_api_models.gemini_model.actions import Defaults
 from responses_api_models.gemini_model.functions import PREDEFINED, function_set_of
 from responses_api_models.gemini_model.settings import InvalidRequest, Settings
-from responses_api_models.gemini_model.translate_reply import UnusableReply, from_gemini
+from responses_api_models.gemini_model.translate_reply import from_gemini
 from responses_api_models.gemini_model.translate_request import to_gemini
 from responses_api_models.gemini_model.transport import Access, GeminiClient
+from responses_api_models.provider_calls import close_at_shutdown, read_reply, slots
 from responses_api_models.provider_errors import (
     ProviderError,
     report_provider_errors,
     responses_only,
 )
-from responses_api_models.whole_text import whole
 
 KEY_EXAMPLES = ("aiza...", "aizayour")
 
@@ -164,8 +161,7 @@ class GeminiModel(SimpleResponsesAPIModel):
             timeout_s=config.timeout_s,
             max_retries=config.max_retries,
         )
-        limit = config.max_concurrent_requests
-        self._slot = nullcontext() if limit is None else asyncio.Semaphore(limit)
+        self._slot = slots(config.max_concurrent_requests)
         super().model_post_init(context)
 
     @property
@@ -182,17 +178,7 @@ class GeminiModel(SimpleResponsesAPIModel):
         """Build the app; its shutdown closes the client's connections."""
         app = super().setup_webserver()
         report_provider_errors(app)
-        inner_lifespan = app.router.lifespan_context
-
-        @asynccontextmanager
-        async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
-            try:
-                async with inner_lifespan(app) as state:
-                    yield state
-            finally:
-                await self._client.close()
-
-        app.router.lifespan_context = lifespan
+        close_at_shutdown(app, self._client.close)
         return app
 
     async def responses(self, body: NeMoGymResponseCreateParamsNonStreaming) -> NeMoGymResponse:
@@ -212,17 +198,9 @@ class GeminiModel(SimpleResponsesAPIModel):
             ) from error
         async with self._slot:
             answer = await self._client.generate(request)
-        try:
-            reply = from_gemini(json.loads(answer), turn, self._settings, now=int(time.time()))
-            return NeMoGymResponse.model_validate(whole(reply))
-        except UnusableReply as error:
-            raise _unusable(str(error)) from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise _unusable(f"{where}: {first['msg']}") from error
-        except ValueError as error:
-            raise _unusable("the body is not JSON") from error
+        return read_reply(
+            "Gemini", lambda: from_gemini(answer, turn, self._settings, now=int(time.time()))
+        )
 
     async def chat_completions(
         self, body: NeMoGymChatCompletionCreateParamsNonStreaming
@@ -233,12 +211,6 @@ class GeminiModel(SimpleResponsesAPIModel):
             ProviderError: Always, with status 501.
         """
         raise responses_only("gemini_model")
-
-
-def _unusable(reason: str) -> ProviderError:
-    return ProviderError(
-        502, f"Gemini's reply cannot be used: {reason}", kind="provider_error", code="bad_reply"
-    )
 
 
 def main() -> None:

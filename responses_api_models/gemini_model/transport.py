@@ -7,6 +7,8 @@ it came. And its own retries do not look at what the server asks for.
 """
 
 import asyncio
+import functools
+import json
 import logging
 import random
 import re
@@ -21,6 +23,7 @@ from google import genai
 from google.auth import exceptions as auth_errors
 from google.genai import errors, types
 
+from responses_api_models.provider_calls import BROKEN_REPLY, timed_out, unreachable
 from responses_api_models.provider_errors import TOO_LONG, ProviderError
 
 logger = logging.getLogger(__name__)
@@ -104,14 +107,14 @@ class GeminiClient:
         """Whether the client can no longer be used."""
         return self._http.is_closed
 
-    async def generate(self, body: Mapping[str, Any]) -> str:
+    async def generate(self, body: Mapping[str, Any]) -> Any:
         """Send one request, repeating it after failures that may pass.
 
         Args:
             body: The JSON body.
 
         Returns:
-            The answer's body, as it came.
+            The answer's body, parsed.
 
         Raises:
             ProviderError: Gemini refused the request, failed, or could not be reached.
@@ -128,7 +131,8 @@ class GeminiClient:
             await asyncio.sleep(delay)
         raise AssertionError("there is at least one attempt")
 
-    async def _send(self, body: Mapping[str, Any]) -> str:
+    async def _send(self, body: Mapping[str, Any]) -> Any:
+        lost = functools.partial(unreachable, "Gemini", self.base_url, attempts=self._attempts)
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._client._api_client.async_request(
@@ -137,21 +141,9 @@ class GeminiClient:
         except errors.APIError as error:
             raise _from_answer(error) from error
         except (TimeoutError, httpx2.TimeoutException) as error:
-            raise ProviderError(
-                504,
-                f"Gemini did not answer within {self._timeout_s:g} s "
-                f"(at most {self._attempts} attempts).",
-                kind="timeout_error",
-                code="timeout",
-            ) from error
+            raise timed_out("Gemini", self._timeout_s, self._attempts) from error
         except (httpx2.HTTPError, auth_errors.TransportError) as error:
-            raise ProviderError(
-                502,
-                f"Gemini could not be reached at {self.base_url}: {error!r} "
-                f"(at most {self._attempts} attempts).",
-                kind="connection_error",
-                code="connection_failed",
-            ) from error
+            raise lost(repr(error)) from error
         except UnicodeDecodeError as error:
             raise ProviderError(
                 502,
@@ -166,7 +158,10 @@ class GeminiClient:
                 kind="authentication_error",
                 code="no_credentials",
             ) from error
-        return answer.body or ""
+        try:
+            return json.loads(answer.body or "")
+        except (ValueError, RecursionError) as error:
+            raise lost(BROKEN_REPLY) from error
 
 
 def _from_answer(error: errors.APIError) -> ProviderError:

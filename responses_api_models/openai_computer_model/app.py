@@ -1,10 +1,8 @@
 """NeMo Gym model server for OpenAI's Responses API, computer tools included."""
 
-import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,16 +16,20 @@ from nemo_gym.openai_utils import (
     NeMoGymResponse,
     NeMoGymResponseCreateParamsNonStreaming,
 )
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from responses_api_models.api_keys import MissingApiKey, usable_key
-from responses_api_models.openai_computer_model.translate import (
-    UnusableReply,
-    from_openai,
-    to_openai,
+from responses_api_models.openai_computer_model.translate import from_openai, to_openai
+from responses_api_models.provider_calls import (
+    close_at_shutdown,
+    read_reply,
+    refuse_broken_reply,
+    slots,
+    timed_out,
+    unreachable,
 )
 from responses_api_models.provider_errors import (
     TOO_LONG,
@@ -35,7 +37,6 @@ from responses_api_models.provider_errors import (
     report_provider_errors,
     responses_only,
 )
-from responses_api_models.whole_text import whole
 
 logger = logging.getLogger(__name__)
 
@@ -129,23 +130,18 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
                 config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s)
             ),
             max_retries=config.max_retries,
+            http_client=openai.DefaultAsyncHttpxClient(
+                event_hooks={"response": [refuse_broken_reply]}
+            ),
         )
-        limit = config.max_concurrent_requests
-        self._slot = nullcontext() if limit is None else asyncio.Semaphore(limit)
+        self._slot = slots(config.max_concurrent_requests)
         super().model_post_init(context)
 
     def setup_webserver(self) -> FastAPI:
         """Build the app; its shutdown closes the client's connections."""
         app = super().setup_webserver()
         report_provider_errors(app)
-        inner_lifespan = app.router.lifespan_context
-
-        @asynccontextmanager
-        async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
-            async with inner_lifespan(app) as state, self._client:
-                yield state
-
-        app.router.lifespan_context = lifespan
+        close_at_shutdown(app, self._client.close)
         return app
 
     async def responses(self, body: NeMoGymResponseCreateParamsNonStreaming) -> NeMoGymResponse:
@@ -159,17 +155,8 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
         )
         async with self._slot:
             reply = await self._post(request)
-        try:
-            content = reply.json()
-            translated = NeMoGymResponse.model_validate(whole(from_openai(content)))
-        except UnusableReply as error:
-            raise _unusable(str(error)) from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise _unusable(f"{where}: {first['msg']}") from error
-        except ValueError as error:
-            raise _unusable("the body is not JSON") from error
+        content = reply.json()
+        translated = read_reply("OpenAI", lambda: from_openai(content))
         if translated.status == "failed":
             raise _from_failed(content.get("error") or {})
         return translated
@@ -196,20 +183,13 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
         except openai.APIStatusError as error:
             failure = _from_status(error.response)
         except openai.APITimeoutError:
-            failure = ProviderError(
-                504,
-                f"OpenAI did not answer within {self.config.timeout_s:g} s "
-                f"(tried {self.config.max_retries + 1} times).",
-                kind="timeout_error",
-                code="timeout",
-            )
+            failure = timed_out("OpenAI", self.config.timeout_s, self.config.max_retries + 1)
         except openai.APIConnectionError as error:
-            failure = ProviderError(
-                502,
-                f"OpenAI could not be reached at {self.config.openai_base_url}: "
-                f"{error.__cause__ or error} (tried {self.config.max_retries + 1} times).",
-                kind="connection_error",
-                code="connection_failed",
+            failure = unreachable(
+                "OpenAI",
+                self.config.openai_base_url,
+                error.__cause__ or error,
+                self.config.max_retries + 1,
             )
         logger.warning("OpenAI call failed with %d: %s", failure.status, failure.message)
         raise failure
@@ -242,12 +222,6 @@ def _from_failed(error: dict[str, Any]) -> ProviderError:
         str(error.get("message") or "OpenAI's reply has the status 'failed'."),
         kind="provider_error",
         code=code,
-    )
-
-
-def _unusable(reason: str) -> ProviderError:
-    return ProviderError(
-        502, f"OpenAI's reply cannot be used: {reason}", kind="provider_error", code="bad_reply"
     )
 
 

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from tests.simulators.anthropic_messages import Ledger, Prefixes, check_messages, seal_of
 from tests.simulators.anthropic_rules import ApiError, check_request
@@ -53,15 +51,6 @@ class RecordedRequest:
         """The message of the error it was answered with."""
         error = (self.reply or {}).get("error")
         return error["message"] if error else None
-
-
-class _CutResponse(Response):
-    """Promises a body, sends half of it, and lets the server close the connection."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b'{"id":', "more_body": True})
 
 
 class AnthropicSimulator:
@@ -123,7 +112,9 @@ class AnthropicSimulator:
             if not isinstance(body, dict):
                 raise ApiError("The request body is not valid JSON")
             if self._faults:
-                return await self._fail(self._faults.popleft(), request, record)
+                fault = self._faults.popleft()
+                record.status, record.reply = fault.status, fault.body
+                return await fault.answer(request)
             model = check_request(body, record.betas)
             transformations = check_messages(body, model, record.betas, self.ledger)
             record.status, record.reply = 200, self._reply(body)
@@ -142,18 +133,6 @@ class AnthropicSimulator:
             raise ApiError("invalid x-api-key", status=401, kind="authentication_error")
         if headers.get("anthropic-version") != "2023-06-01":
             raise ApiError("anthropic-version: header is required")
-
-    async def _fail(self, fault: Fault, request: Request, record: RecordedRequest) -> Response:
-        record.status, record.reply = fault.status, fault.body
-        if fault.kind == "hang":
-            # The body is read, so the next message can only be that the client has gone.
-            await request.receive()
-            return Response(status_code=499)
-        if fault.kind == "cut":
-            return _CutResponse()
-        if fault.kind == "malformed":
-            return Response('{"id": "msg_', media_type="application/json")
-        return JSONResponse(fault.body, fault.status, fault.headers)
 
     def _reply(self, body: dict[str, Any]) -> dict[str, Any]:
         kinds = [str(tool.get("type", "")) for tool in body.get("tools") or []]

@@ -8,6 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulators.faults import Fault as Fault
+from tests.simulators.faults import cut_connection as cut_connection
+from tests.simulators.faults import hang as hang
+from tests.simulators.faults import malformed_json as malformed_json
+
 Block = dict[str, Any]
 
 
@@ -31,16 +36,6 @@ class SimReply:
 
 
 type Policy = Callable[[SimTurn], list[Block] | SimReply]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One answer that is not a reply. `kind` is status, hang, cut or malformed."""
-
-    kind: str
-    status: int = 200
-    body: dict[str, Any] | None = None
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 # Blocks -----------------------------------------------------------------------------------------
@@ -148,18 +143,3 @@ def too_long() -> Fault:
 
 def too_large() -> Fault:
     return _error(413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")
-
-
-def hang() -> Fault:
-    """Accept the request and never answer it."""
-    return Fault("hang")
-
-
-def cut_connection() -> Fault:
-    """Close the connection in the middle of the reply."""
-    return Fault("cut")
-
-
-def malformed_json() -> Fault:
-    """Answer 200 with half a JSON document."""
-    return Fault("malformed")

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from tests.simulators.gemini_contents import Ledger, check_contents
 from tests.simulators.gemini_rules import ApiError, check_request, is_current, signs_calls
@@ -45,15 +43,6 @@ class RecordedRequest:
         """The message of the error it was answered with."""
         error = (self.reply or {}).get("error")
         return error["message"] if error else None
-
-
-class _CutResponse(Response):
-    """Promises a body, sends a part of it, and lets the server close the connection."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b'{"candidates":', "more_body": True})
 
 
 class GeminiSimulator:
@@ -146,7 +135,9 @@ class GeminiSimulator:
             if not isinstance(body, dict):
                 raise ApiError("Invalid JSON payload received.")
             if self._faults:
-                return await self._fail(self._faults.popleft(), request, record)
+                fault = self._faults.popleft()
+                record.status, record.reply = fault.status, fault.body
+                return await fault.answer(request)
             predefined = check_request(body, model)
             check_contents(body, model, predefined, self.ledger)
             record.status, record.reply = 200, self._reply(body, model)
@@ -154,21 +145,6 @@ class GeminiSimulator:
             record.status, record.reply = error.status, error.body
         # In ASCII, as half a surrogate pair has no other form.
         return Response(json.dumps(record.reply), record.status, media_type="application/json")
-
-    async def _fail(self, fault: Fault, request: Request, record: RecordedRequest) -> Response:
-        record.status = fault.status
-        if fault.kind == "page" and fault.body:
-            return Response(fault.body["page"], fault.status, media_type="text/html")
-        record.reply = fault.body
-        if fault.kind == "hang":
-            # The body is read, so the next message can only be that the client has gone.
-            await request.receive()
-            return Response(status_code=499)
-        if fault.kind == "cut":
-            return _CutResponse()
-        if fault.kind == "malformed":
-            return Response('{"candidates": [', media_type="application/json")
-        return JSONResponse(fault.body, fault.status, fault.headers)
 
     def _reply(self, body: Json, model: str) -> Json:
         contents = body["contents"]

@@ -8,6 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulators.faults import Fault as Fault
+from tests.simulators.faults import cut_connection as cut_connection
+from tests.simulators.faults import error_page as error_page
+from tests.simulators.faults import hang as hang
+from tests.simulators.faults import malformed_json as malformed_json
+
 Json = dict[str, Any]
 
 
@@ -32,16 +38,6 @@ class SimReply:
 
 
 type Policy = Callable[[SimTurn], list[Json] | SimReply]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One answer that is not a reply. `kind` is status, hang, cut, malformed or page."""
-
-    kind: str
-    status: int = 200
-    body: Json | None = None
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 # Parts ------------------------------------------------------------------------------------------
@@ -144,23 +140,3 @@ def too_long() -> Fault:
         "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576)."
     )
     return _error(400, message, "INVALID_ARGUMENT")
-
-
-def hang() -> Fault:
-    """Accept the request and never answer it."""
-    return Fault("hang")
-
-
-def cut_connection() -> Fault:
-    """Close the connection in the middle of the reply."""
-    return Fault("cut")
-
-
-def malformed_json() -> Fault:
-    """Answer 200 with half a JSON document."""
-    return Fault("malformed")
-
-
-def error_page(status: int, body: bytes) -> Fault:
-    """Answer as a gateway before the API does: with a page of its own."""
-    return Fault("page", status, {"page": body})

@@ -22,7 +22,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from tests.simulators.http_server import serve
 from tests.simulators.openai_items import ID_PREFIXES, Ledger, check_input, item_type
@@ -49,15 +48,6 @@ class RecordedRequest:
         """The message of the error it was answered with."""
         error = (self.reply or {}).get("error")
         return error["message"] if error else None
-
-
-class _CutResponse(Response):
-    """Promises a body, sends half of it, and lets the server close the connection."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b'{"id":', "more_body": True})
 
 
 class OpenAISimulator:
@@ -122,7 +112,9 @@ class OpenAISimulator:
             if not isinstance(body, dict):
                 raise ApiError("We could not parse the JSON body of your request.")
             if self._faults:
-                return await self._fail(self._faults.popleft(), request, record)
+                fault = self._faults.popleft()
+                record.status, record.reply = fault.status, fault.body
+                return await fault.answer(request)
             check_request(body)
             conversation = check_input(body, self.ledger)
             record.status, record.reply = 200, self._reply(body, conversation)
@@ -149,18 +141,6 @@ class OpenAISimulator:
         path = request.url.path
         body = ApiError(f"Invalid URL ({request.method} {path})", status=404).body
         return JSONResponse(body, 404)
-
-    async def _fail(self, fault: Fault, request: Request, record: RecordedRequest) -> Response:
-        record.status, record.reply = fault.status, fault.body
-        if fault.kind == "hang":
-            # The body is read, so the next message can only be that the client has gone.
-            await request.receive()
-            return Response(status_code=499)
-        if fault.kind == "cut":
-            return _CutResponse()
-        if fault.kind == "malformed":
-            return Response('{"id": "resp_', media_type="application/json")
-        return JSONResponse(fault.body, fault.status, fault.headers)
 
     def _reply(self, body: dict[str, Any], conversation: list[Item]) -> dict[str, Any]:
         turn = SimTurn(

@@ -9,6 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulators.faults import Fault as Fault
+from tests.simulators.faults import cut_connection as cut_connection
+from tests.simulators.faults import hang as hang
+from tests.simulators.faults import malformed_json as malformed_json
+
 Item = dict[str, Any]
 
 
@@ -34,16 +39,6 @@ class SimReply:
 
 
 type Policy = Callable[[SimTurn], list[Item] | SimReply]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One answer that is not a reply. `kind` is status, hang, cut or malformed."""
-
-    kind: str
-    status: int = 200
-    body: dict[str, Any] | None = None
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 # Items ------------------------------------------------------------------------------------------
@@ -212,18 +207,3 @@ def server_error() -> Fault:
 
 def unavailable() -> Fault:
     return _error(503, "The engine is currently overloaded.", "server_error", None)
-
-
-def hang() -> Fault:
-    """Accept the request and never answer it."""
-    return Fault("hang")
-
-
-def cut_connection() -> Fault:
-    """Close the connection in the middle of the reply."""
-    return Fault("cut")
-
-
-def malformed_json() -> Fault:
-    """Answer 200 with half a JSON document."""
-    return Fault("malformed")

@@ -31,11 +31,19 @@ from tests.simulators import (
     openai_solutions,
 )
 from tests.simulators.anthropic_api import AnthropicSimulator
+from tests.simulators.faults import (
+    Fault,
+    cut_connection,
+    dropped_connection,
+    hang,
+    malformed_json,
+)
 from tests.simulators.gemini_api import GeminiSimulator
 from tests.simulators.http_server import serve
 from tests.simulators.openai_api import OpenAISimulator
 
 ROOT = Path(__file__).resolve().parents[3]
+GATEWAY_OVERLOADED = Fault("status", 529, {"error": {"message": "Overloaded."}})
 AGENTS = ROOT / "responses_api_agents/browser_agent/configs"
 
 
@@ -54,8 +62,7 @@ class Provider:
         solve: the policy that plays the demo tasks' solutions.
         click: one reply that clicks a point of a viewport of 100 by 100 px.
         say: one reply that ends the run.
-        faults: what the API can fail with, and be asked again.
-        half_a_reply: an answer that is no JSON, which is not asked for again.
+        errors: what the API itself can answer, and be asked again.
         altered: what of its own replies a simulator got back changed.
     """
 
@@ -69,9 +76,13 @@ class Provider:
     solve: Callable[[Mapping[str, dict[str, Any]]], Any]
     click: Callable[[Any, int, int], list[dict[str, Any]]]
     say: Callable[[str], list[dict[str, Any]]]
-    faults: tuple[Any, ...]
-    half_a_reply: Any
+    errors: tuple[Fault, ...]
     altered: Callable[[Any], list[Any]]
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """All that an API can fail with, and be asked again."""
+        return (*self.errors, hang(), dropped_connection(), cut_connection(), malformed_json())
 
     def model_settings(self) -> dict[str, Any]:
         """Return the model server's settings in its stack."""
@@ -91,19 +102,14 @@ class Provider:
         return settings | {"name": self.agent}
 
 
-def _openai_app(**settings: Any) -> FastAPI:
-    config = OpenAIComputerModelConfig.model_validate(settings)
-    return OpenAIComputerModel(config=config, server_client=server_client({})).setup_webserver()
+def _app(server: Any, config: Any) -> Callable[..., FastAPI]:
+    """Return what builds a model server's app of its settings."""
 
+    def build(**settings: Any) -> FastAPI:
+        checked = config.model_validate(settings)
+        return server(config=checked, server_client=server_client({})).setup_webserver()
 
-def _anthropic_app(**settings: Any) -> FastAPI:
-    config = AnthropicModelConfig.model_validate(settings)
-    return AnthropicModel(config=config, server_client=server_client({})).setup_webserver()
-
-
-def _gemini_app(**settings: Any) -> FastAPI:
-    config = GeminiModelConfig.model_validate(settings)
-    return GeminiModel(config=config, server_client=server_client({})).setup_webserver()
+    return build
 
 
 OPENAI = Provider(
@@ -111,19 +117,18 @@ OPENAI = Provider(
     agent="browser_openai_agent",
     model_server="policy_model",
     model_type="openai_computer_model",
-    app=_openai_app,
+    app=_app(OpenAIComputerModel, OpenAIComputerModelConfig),
     simulator=OpenAISimulator,
     access=lambda url: {"openai_base_url": url, "openai_api_key": "sk-simulator"},
     solve=openai_solutions.solve,
     click=lambda turn, x, y: [openai_scripts.computer_call(openai_scripts.click(x, y))],
     say=lambda words: [openai_scripts.message(words)],
-    faults=(
+    errors=(
         openai_scripts.rate_limited(0.01),
         openai_scripts.server_error(),
         openai_scripts.unavailable(),
-        openai_scripts.cut_connection(),
+        GATEWAY_OVERLOADED,
     ),
-    half_a_reply=openai_scripts.malformed_json(),
     altered=OpenAISimulator.altered_items,
 )
 ANTHROPIC = Provider(
@@ -131,7 +136,7 @@ ANTHROPIC = Provider(
     agent="browser_anthropic_sonnet_agent",
     model_server="anthropic_sonnet_model",
     model_type="anthropic_model",
-    app=_anthropic_app,
+    app=_app(AnthropicModel, AnthropicModelConfig),
     simulator=AnthropicSimulator,
     access=lambda url: {"anthropic_base_url": url, "anthropic_api_key": "sk-ant-simulator"},
     solve=anthropic_solutions.solve,
@@ -140,13 +145,11 @@ ANTHROPIC = Provider(
         anthropic_scripts.call(turn.tool, "left_click", coordinate=[x, y]),
     ],
     say=lambda words: [anthropic_scripts.text(words)],
-    faults=(
+    errors=(
         anthropic_scripts.rate_limited(0.01),
         anthropic_scripts.server_error(),
         anthropic_scripts.overloaded(),
-        anthropic_scripts.cut_connection(),
     ),
-    half_a_reply=anthropic_scripts.malformed_json(),
     altered=AnthropicSimulator.altered_replies,
 )
 GEMINI = Provider(
@@ -154,7 +157,7 @@ GEMINI = Provider(
     agent="browser_gemini_agent",
     model_server="gemini_model",
     model_type="gemini_model",
-    app=_gemini_app,
+    app=_app(GeminiModel, GeminiModelConfig),
     simulator=GeminiSimulator,
     access=lambda url: {"gemini_base_url": url, "gemini_api_key": "AIza-simulator"},
     solve=gemini_solutions.solve,
@@ -163,13 +166,12 @@ GEMINI = Provider(
         gemini_scripts.call("click", x=10 * x, y=10 * y),
     ],
     say=lambda words: [gemini_scripts.text(words)],
-    faults=(
+    errors=(
         gemini_scripts.rate_limited(retry_after="0.01"),
         gemini_scripts.server_error(),
         gemini_scripts.unavailable(),
-        gemini_scripts.cut_connection(),
+        GATEWAY_OVERLOADED,
     ),
-    half_a_reply=gemini_scripts.malformed_json(),
     altered=GeminiSimulator.altered_contents,
 )
 FUNCTIONS = Provider(

@@ -35,6 +35,7 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import (
 )
 from tests.simulators import anthropic_scripts as scripts
 from tests.simulators.anthropic_api import AnthropicSimulator
+from tests.simulators.faults import dropped_connection
 from tests.simulators.http_server import serve
 
 SERVER = Path(__file__).resolve().parents[1]
@@ -84,9 +85,10 @@ async def test_retries_are_bounded_and_honour_retry_after() -> None:
         (scripts.overloaded(), 529, "overloaded_error"),
         (scripts.hang(), 504, "timeout_error"),
         (scripts.cut_connection(), 502, "connection_error"),
-        (scripts.malformed_json(), 502, "provider_error"),
+        (scripts.malformed_json(), 502, "connection_error"),
+        (dropped_connection(), 502, "connection_error"),
     ],
-    ids=["500", "529", "hang", "cut", "malformed"],
+    ids=["500", "529", "hang", "cut", "malformed", "drop"],
 )
 async def test_failing_servers_and_connections(
     fault: scripts.Fault, status: int, kind: str
@@ -95,8 +97,6 @@ async def test_failing_servers_and_connections(
         simulator.fail_next(fault)
         assert (await error(client, request(), status))["type"] == kind
         await ask(client, request())
-    if fault.kind == "malformed":
-        return  # an answer, so it is not repeated
     async with simulated(scripts.clicks(1), timeout_s=0.3, max_retries=1) as (simulator, client):
         simulator.fail_next(fault)
         await ask(client, request())

@@ -26,6 +26,7 @@ from responses_api_models.gemini_model.tests.helpers import (
     server,
 )
 from tests.simulators import gemini_scripts as scripts
+from tests.simulators.faults import dropped_connection
 from tests.simulators.gemini_api import GeminiSimulator
 from tests.simulators.http_server import serve
 
@@ -250,12 +251,19 @@ async def test_failing_servers_and_connections(simulator: GeminiSimulator) -> No
                 (scripts.unavailable(), 503, "UNAVAILABLE"),
                 (scripts.hang(), 504, "timeout"),
                 (scripts.cut_connection(), 502, "connection_failed"),
-                (scripts.malformed_json(), 502, "bad_reply"),
+                (scripts.malformed_json(), 502, "connection_failed"),
+                (dropped_connection(), 502, "connection_failed"),
                 (scripts.too_long(), 400, "context_length_exceeded"),
             ):
                 simulator.fail_next(fault)
                 assert (await error(client, request(), status))["code"] == code
             await ask(client, request())
+        async with model(base_url, max_retries=2) as client:
+            before = len(simulator.requests)
+            for fault in (scripts.malformed_json(), dropped_connection()):
+                simulator.fail_next(fault)
+            await ask(client, request())
+            assert len(simulator.requests) == before + 3
 
 
 async def test_error_pages_of_gateways(simulator: GeminiSimulator) -> None:

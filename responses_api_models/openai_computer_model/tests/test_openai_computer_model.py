@@ -30,6 +30,7 @@ from responses_api_models.openai_computer_model.translate import (
     to_openai,
 )
 from tests.simulators import openai_scripts as scripts
+from tests.simulators.faults import dropped_connection
 from tests.simulators.http_server import serve
 from tests.simulators.openai_api import OpenAISimulator
 
@@ -296,7 +297,8 @@ async def test_failing_servers_and_connections(simulator: OpenAISimulator) -> No
                 (scripts.unavailable(), 503, "server_error"),
                 (scripts.hang(), 504, "timeout_error"),
                 (scripts.cut_connection(), 502, "connection_error"),
-                (scripts.malformed_json(), 502, "provider_error"),
+                (scripts.malformed_json(), 502, "connection_error"),
+                (dropped_connection(), 502, "connection_error"),
             ):
                 simulator.fail_next(fault)
                 assert (await error(client, request(), status))["type"] == kind
@@ -305,6 +307,12 @@ async def test_failing_servers_and_connections(simulator: OpenAISimulator) -> No
                 told = await error(client, request(), status)
                 assert told["code"] == "context_length_exceeded"
             await ask(client, request())
+        async with model(base_url, max_retries=3) as client:
+            before = len(simulator.requests)
+            for fault in (scripts.malformed_json(), dropped_connection(), scripts.cut_connection()):
+                simulator.fail_next(fault)
+            await ask(client, request())
+            assert len(simulator.requests) == before + 4
 
 
 async def test_a_refused_connection_is_a_502() -> None:

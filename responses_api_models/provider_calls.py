@@ -1,0 +1,103 @@
+"""What the model servers have in common around a call of a provider's API."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+from nemo_gym.openai_utils import NeMoGymResponse
+from pydantic import ValidationError
+
+from responses_api_models.provider_errors import ProviderError
+from responses_api_models.whole_text import whole
+
+BROKEN_REPLY = "the answer broke off or is not JSON"
+
+
+def slots(limit: int | None) -> AbstractAsyncContextManager[Any]:
+    """Return what to enter around a call, so that no more than `limit` are in flight at once."""
+    return nullcontext() if limit is None else asyncio.Semaphore(limit)
+
+
+def close_at_shutdown(app: FastAPI, close: Callable[[], Awaitable[None]]) -> None:
+    """Make an app's shutdown close a client, after what it closes itself."""
+    inner_lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        try:
+            async with inner_lifespan(app) as state:
+                yield state
+        finally:
+            await close()
+
+    app.router.lifespan_context = lifespan
+
+
+async def refuse_broken_reply(response: httpx.Response) -> None:
+    """Take a successful answer that is no whole JSON document for a lost connection.
+
+    As a response hook of an SDK's client it lets the SDK try again, within its retries.
+
+    Raises:
+        httpx.RemoteProtocolError: It is such an answer.
+    """
+    if not response.is_success:
+        return
+    await response.aread()
+    try:
+        json.loads(response.content)
+    except (ValueError, RecursionError) as error:
+        raise httpx.RemoteProtocolError(BROKEN_REPLY, request=response.request) from error
+
+
+def read_reply(provider: str, translate: Callable[[], dict[str, Any]]) -> NeMoGymResponse:
+    """Return a translated reply.
+
+    Args:
+        provider: Whose reply it is, for messages.
+        translate: Returns the Responses object; a ValueError says why that is not possible.
+
+    Raises:
+        ProviderError: The reply cannot be used. To ask again would not help.
+    """
+    try:
+        return NeMoGymResponse.model_validate(whole(translate()))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise _unusable(provider, f"{where}: {first['msg']}") from error
+    except ValueError as error:
+        raise _unusable(provider, str(error)) from error
+
+
+def _unusable(provider: str, reason: str) -> ProviderError:
+    return ProviderError(
+        502,
+        f"{provider}'s reply cannot be used: {reason}",
+        kind="provider_error",
+        code="bad_reply",
+    )
+
+
+def timed_out(provider: str, timeout_s: float, attempts: int) -> ProviderError:
+    """Return the error of a call that was not answered in time, however often it was tried."""
+    return ProviderError(
+        504,
+        f"{provider} did not answer within {timeout_s:g} s (at most {attempts} attempts).",
+        kind="timeout_error",
+        code="timeout",
+    )
+
+
+def unreachable(provider: str, url: str, reason: object, attempts: int) -> ProviderError:
+    """Return the error of a call that was lost on the way, however often it was tried."""
+    return ProviderError(
+        502,
+        f"{provider} could not be reached at {url}: {reason} (at most {attempts} attempts).",
+        kind="connection_error",
+        code="connection_failed",
+    )
