@@ -86,9 +86,7 @@ class Provider:
 
     def model_settings(self) -> dict[str, Any]:
         """Return the model server's settings in its stack."""
-        stack: Any = OmegaConf.load(ROOT / "configs" / self.stack)
-        for path in stack.config_paths:
-            stack = OmegaConf.merge(OmegaConf.load(ROOT / path), stack)
+        stack = _with_included(f"configs/{self.stack}")
         OmegaConf.update(stack, f"cua_{self.stack.removesuffix('.yaml')}_api_key", "none")
         server = stack[self.model_server].responses_api_models[self.model_type]
         settings: Any = OmegaConf.to_container(server, resolve=True)
@@ -100,6 +98,14 @@ class Provider:
         agent = document[self.agent].responses_api_agents.browser_agent
         settings: Any = OmegaConf.to_container(agent, resolve=True)
         return settings | {"name": self.agent}
+
+
+def _with_included(path: str) -> Any:
+    """Return a configuration file over those it names, as NeMo Gym merges them."""
+    config: Any = OmegaConf.load(ROOT / path)
+    for included in reversed(config.get("config_paths", [])):
+        config = OmegaConf.merge(_with_included(included), config)
+    return config
 
 
 def _app(server: Any, config: Any) -> Callable[..., FastAPI]:
