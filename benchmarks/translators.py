@@ -90,8 +90,8 @@ _GEMINI_REPLY = json.dumps(
 def translators(rounds: int) -> Figures:
     """CPU milliseconds of each translator's turn, with ten screenshots in the history.
 
-    Without NeMo Gym's own validation. JSON is written as the server (Anthropic) or the provider's
-    SDK (OpenAI, Gemini) writes it.
+    Without NeMo Gym's own validation. JSON is written as the server (OpenAI, Anthropic) or the
+    provider's SDK (Gemini) writes it.
     """
     turns: dict[str, Turn] = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini}
     pictures = [_screenshot(number) for number in range(SCREENSHOTS)]
@@ -110,8 +110,7 @@ def translators(rounds: int) -> Figures:
 
 def _openai(request: Json, number: int) -> tuple[bytes, Json]:
     body = to_openai(request, model="gpt-5.4")
-    sent = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return sent, whole(from_openai(_numbered(_OPENAI_REPLY, number)))
+    return orjson.dumps(body), whole(from_openai(_numbered(_OPENAI_REPLY, number)))
 
 
 def _anthropic(request: Json, number: int) -> tuple[bytes, Json]:

@@ -1,7 +1,6 @@
 """NeMo Gym model server for Anthropic's Messages API, computer and browser tools included."""
 
 import asyncio
-import json
 import logging
 import re
 import sys
@@ -12,7 +11,6 @@ from typing import Any
 
 import anthropic
 import httpx
-import orjson
 from fastapi import FastAPI
 from nemo_gym.base_responses_api_model import BaseResponsesAPIModelConfig, SimpleResponsesAPIModel
 from nemo_gym.openai_utils import (
@@ -40,6 +38,7 @@ from responses_api_models.provider_calls import (
     refuse_broken_reply,
     slots,
     timed_out,
+    to_json,
     unreachable,
 )
 from responses_api_models.provider_errors import (
@@ -176,7 +175,7 @@ class AnthropicModel(SimpleResponsesAPIModel):
         try:
             return await self._client.post(
                 "/v1/messages",
-                content=_json(request.body),
+                content=to_json(request.body),
                 cast_to=httpx.Response,
                 options={"headers": headers},
             )
@@ -201,15 +200,6 @@ class AnthropicModel(SimpleResponsesAPIModel):
             return timed_out("Anthropic", config.timeout_s, attempts)
         reason = error.__cause__ or error
         return unreachable("Anthropic", config.anthropic_base_url, reason, attempts)
-
-
-def _json(body: dict[str, Any]) -> bytes:
-    """Return a body's JSON. The SDK's own way takes several times as long for a long history."""
-    try:
-        return orjson.dumps(body)
-    except orjson.JSONEncodeError:
-        # What a model said may hold half a surrogate pair, or a number of more than 64 bits.
-        return json.dumps(body).encode()
 
 
 def _from_status(response: httpx.Response) -> ProviderError:

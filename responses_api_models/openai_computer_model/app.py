@@ -29,6 +29,7 @@ from responses_api_models.provider_calls import (
     refuse_broken_reply,
     slots,
     timed_out,
+    to_json,
     unreachable,
 )
 from responses_api_models.provider_errors import (
@@ -176,9 +177,9 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
         try:
             return await self._client.post(
                 "/responses",
-                body=request,
+                content=to_json(request),
                 cast_to=httpx.Response,
-                options={"headers": self._headers},
+                options={"headers": {"content-type": "application/json", **self._headers}},
             )
         except openai.APIStatusError as error:
             failure = _from_status(error.response)
