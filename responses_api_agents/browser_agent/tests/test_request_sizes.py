@@ -26,7 +26,7 @@ from tests.simulators import anthropic_api, anthropic_scripts, openai_api
 Json = dict[str, Any]
 
 WIDTH, HEIGHT = 1280, 720
-TURNS = 20
+TURNS = 16
 GEMINI_MODEL = "gemini-3.8-flash"
 GEMINI_REQUEST_BYTES = 20_000_000
 
