@@ -86,7 +86,7 @@ class Provider:
 
     def model_settings(self) -> dict[str, Any]:
         """Return the model server's settings in its stack."""
-        stack = _with_included(f"configs/{self.stack}")
+        stack = with_included(f"configs/{self.stack}")
         OmegaConf.update(stack, f"cua_{self.stack.removesuffix('.yaml')}_api_key", "none")
         server = stack[self.model_server].responses_api_models[self.model_type]
         settings: Any = OmegaConf.to_container(server, resolve=True)
@@ -100,11 +100,11 @@ class Provider:
         return settings | {"name": self.agent}
 
 
-def _with_included(path: str) -> Any:
+def with_included(path: str) -> Any:
     """Return a configuration file over those it names, as NeMo Gym merges them."""
     config: Any = OmegaConf.load(ROOT / path)
     for included in reversed(config.get("config_paths", [])):
-        config = OmegaConf.merge(_with_included(included), config)
+        config = OmegaConf.merge(with_included(included), config)
     return config
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from responses_api_agents.browser_agent.adapters.openai import OpenAIAdapter
 from responses_api_agents.browser_agent.app import BrowserAgentConfig, _adapter
+from responses_api_agents.browser_agent.tests.providers import with_included
 from responses_api_agents.browser_agent.tests.stack import (
     Stack,
     running_stack,
@@ -158,6 +159,10 @@ def test_each_config_is_one_agent_of_its_files_name(path: Path) -> None:
     assert isinstance(adapter, OpenAIAdapter) == (path.stem == "browser_openai_agent")
     environment = document[f"{path.stem}_environment"]["environment_servers"]["legacy_agent"]
     assert environment["agent_server"]["name"] == path.stem
+    if agent["model_server"]["name"] != "policy_model":  # which the stack has to name
+        servers = with_included(str(path))
+        assert agent["model_server"]["name"] in servers
+        assert agent["resources_server"]["name"] in servers
 
 
 @pytest.mark.parametrize(
