@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint format doctor lock clean
+.PHONY: help setup demo test smoke bench lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -15,6 +15,9 @@ demo: setup ## Run the demo; options: make demo PROVIDER=anthropic ARGS="--help"
 
 test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chromium"
 	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+smoke: setup ## Check a running environment without a model: make smoke URL=http://127.0.0.1:PORT
+	@$(PYTHON) scripts/smoke.py $(URL) $(ARGS)
 
 bench: setup ## Measure against baselines, into results/bench.json; options: make bench ARGS="--only seeds"
 	@$(PYTHON) -m benchmarks.bench $(ARGS)
