@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test smoke bench lint format doctor lock clean
+.PHONY: help setup demo test smoke chaos bench lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -18,6 +18,9 @@ test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chro
 
 smoke: setup ## Check a running environment without a model: make smoke URL=http://127.0.0.1:PORT
 	@$(PYTHON) scripts/smoke.py $(URL) $(ARGS)
+
+chaos: setup ## Run 300 episodes while everything fails, into results/chaos.json
+	@$(PYTHON) -m benchmarks.chaos $(ARGS)
 
 bench: setup ## Measure against baselines, into results/bench.json; options: make bench ARGS="--only seeds"
 	@$(PYTHON) -m benchmarks.bench $(ARGS)

@@ -36,7 +36,10 @@ async def hang(request: Request) -> Response:
 
 
 class FakeGym:
-    """Replies to each API call with the next reply set for it; the last one stays."""
+    """Replies to each API call with the next reply set for it; the last one stays.
+
+    A reply that is a function finds the form it was sent in `request.state.form`.
+    """
 
     def __init__(self) -> None:
         self.url = ""
@@ -71,6 +74,7 @@ class FakeGym:
                     else:
                         form[key] = part
         self.requests[call].append((request.method, form))
+        request.state.form = form
         replies = self._replies[request.method, call]
         if not replies:
             return answer({"detail": "Method Not Allowed"}, 405)
