@@ -3,6 +3,7 @@
 import base64
 import copy
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -240,6 +241,8 @@ REFUSED_CONTENTS: dict[str, tuple[Change, str]] = {
     "empty part": (lambda c: c[0]["parts"].append({}), "required oneof"),
     "two kinds in a part": (lambda c: c[0]["parts"][0].update(picture()), "required oneof"),
     "unknown part": (lambda c: c[0]["parts"].append({"image": "x"}), "image"),
+    "empty text": (lambda c: c[0]["parts"].append({"text": ""}), "must not be empty"),
+    "empty text of the model": (lambda c: c[1]["parts"].append({"text": ""}), "must not be empty"),
     "user thoughts": (lambda c: c[0]["parts"][0].update(thought=True), "no thoughts"),
     "image that is none": (
         lambda c: c[0]["parts"][1]["inlineData"].update(data="AAAA"),
@@ -311,6 +314,15 @@ async def test_bad_contents_are_refused(name: str) -> None:
     contents = copy.deepcopy([TASK, content, answer(content)])
     change(contents)
     assert named in await client.error(request(contents=contents))
+
+
+async def test_a_number_that_json_lacks_is_refused() -> None:
+    client = Client(script())
+    content = json.dumps(request(generationConfig={"temperature": float("nan")}))
+    path = f"/models/{CURRENT}:generateContent"
+    response = await client.http.post(path, content=content)
+    assert response.status_code == 400
+    assert "Invalid JSON payload" in response.text
 
 
 async def test_contents_that_are_fine() -> None:

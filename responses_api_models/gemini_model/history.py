@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from responses_api_models.gemini_model.actions import Action, encode
+from responses_api_models.gemini_model.checks import parse_json
 from responses_api_models.gemini_model.functions import (
     FIRST_SIGNING_VERSION,
     PREDEFINED,
@@ -29,6 +30,7 @@ from responses_api_models.gemini_model.settings import InvalidRequest, Settings
 Json = dict[str, Any]
 
 PROVIDER = "gemini"
+_PACKED_START = json.dumps({"provider": PROVIDER})[:-1]
 # Google documents this text as the signature of calls that Gemini did not make itself.
 FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 _MADE_ID = re.compile(r"call_(\d+)_\d+")
@@ -59,6 +61,7 @@ class _Call:
     native: Json
     cut_off: bool
     is_predefined: bool
+    is_presumed: bool
 
 
 def translate_history(
@@ -102,13 +105,13 @@ class _Translation:
             elif kind == "message" and item.get("role") != "assistant":
                 self._add_message(item, path)
                 at += 1
-            elif kind == "reasoning" and (content := _own_content(item)) is not None:
+            elif kind == "reasoning" and (content := _own_content(item, path)) is not None:
                 end = _end_of_turn(items, at + 1)
                 self._add_turn(content, items[at + 1 : end], path)
                 at = end
             elif kind == "reasoning" or kind in CALL_TYPES or kind == "message":
                 end = _end_of_turn(items, at + 1)
-                self._add_foreign_turn(items[at:end], path)
+                self._add_foreign_turn(items[at:end], at)
                 at = end
             else:
                 raise InvalidRequest(f"{path}.type: Gemini has nothing like a {kind!r} item")
@@ -149,39 +152,43 @@ class _Translation:
             self._expect(call, native, path)
         if not content.get("parts"):
             return  # an empty reply: Gemini takes no content without parts
+        if not self._history.contents:
+            raise InvalidRequest(f"{path}: a conversation starts with a user message")
         self._history.contents.append(
             content if "role" in content else {"role": "model", **content}
         )
 
-    def _add_foreign_turn(self, items: Sequence[Json], path: str) -> None:
-        """Add a turn that another model made, in Gemini's words where there are any."""
+    def _add_foreign_turn(self, items: Sequence[Json], first: int) -> None:
+        """Add a turn that another model made, in Gemini's words where there are any.
+
+        Args:
+            items: The turn's items.
+            first: The index of the first one, for errors.
+        """
         self._answer_calls()
         parts: list[Json] = []
         signs = self._signs
-        for item in items:
-            kind = item.get("type") or "message"
+        for index, item in enumerate(items, first):
+            kind, path = item.get("type") or "message", f"input[{index}]"
             if kind == "message":
                 parts += message_parts(item.get("content"), f"{path}.content")
             elif kind in CALL_TYPES:
-                native = self._foreign_call(item, path)
-                self._expect(item, native, path)
+                natives = [self._native(action, path) for action in _actions(item, path)]
+                self._expect(item, natives[-1], path, before=natives[:-1])
                 # The first call of a turn stands for all of them.
                 signature = {"thoughtSignature": FOREIGN_SIGNATURE} if signs else {}
-                parts.append({"functionCall": native, **signature})
+                parts.append({"functionCall": natives[0], **signature})
+                parts += [{"functionCall": native} for native in natives[1:]]
                 signs = False
         if not parts:
             return
         contents = self._history.contents
         if not contents:
-            raise InvalidRequest(f"{path}: a conversation starts with a user message")
+            raise InvalidRequest(f"input[{first}]: a conversation starts with a user message")
         contents.append({"role": "model", "parts": parts})
 
-    def _foreign_call(self, item: Json, path: str) -> Json:
-        if item["type"] == "computer_call":
-            fields = dict(item.get("action") or {})
-            action = Action("computer", str(fields.pop("type", "")), fields)
-        else:
-            action = Action("function", item["name"], _arguments(item, path))
+    def _native(self, action: Action, path: str) -> Json:
+        """Return Gemini's call for an action, or one of the action's own name."""
         if action.kind == "function" and action.name in self._own:
             return {"name": action.name, "args": action.fields}
         try:
@@ -193,20 +200,31 @@ class _Translation:
         name, args = call or (action.name, action.fields)
         return {"name": name, "args": args}
 
-    def _expect(self, item: Json, native: Json, path: str) -> None:
+    def _expect(self, item: Json, native: Json, path: str, before: Sequence[Json] = ()) -> None:
+        """Remember a call that has to be answered.
+
+        Args:
+            item: The call item.
+            native: Gemini's call, which the item's output answers.
+            path: Where the item is in the request, for errors.
+            before: Calls of the same item before that one. They went well, or there would be no
+                output for the whole.
+        """
         call_id = item.get("call_id")
         if not isinstance(call_id, str) or call_id in self._history.call_ids:
             raise InvalidRequest(f"{path}: the call id {call_id!r} is missing or there twice")
         self._history.call_ids.add(call_id)
-        name = native.get("name")
-        self._calls.append(
-            _Call(
-                call_id=call_id,
-                native=native,
-                cut_off=item.get("status") == "incomplete",
-                is_predefined=name in PREDEFINED and name not in self._own,
+        for call in (*before, native):
+            name = call.get("name")
+            self._calls.append(
+                _Call(
+                    call_id=call_id,
+                    native=call,
+                    cut_off=item.get("status") == "incomplete",
+                    is_predefined=name in PREDEFINED and name not in self._own,
+                    is_presumed=call is not native,
+                )
             )
-        )
 
     def _add_output(self, item: Json, path: str) -> None:
         call_id = str(item.get("call_id"))
@@ -223,6 +241,8 @@ class _Translation:
             path, output = self._outputs.get(call.call_id, ("input", None))
             if output is None and not call.cut_off:
                 raise InvalidRequest(f"input: the call {call.call_id!r} has no output")
+            if output is not None and call.is_presumed:
+                output = {"type": "function_call_output", "output": ""}
             response, url = function_response(
                 call.native, output, path, url=self._url, needs_url=call.is_predefined
             )
@@ -244,16 +264,32 @@ def pack_content(content: Json | None) -> str:
     return json.dumps({"provider": PROVIDER, "content": content or {}})
 
 
-def _own_content(item: Json) -> Json | None:
-    """Return the content a `reasoning` item keeps, or None for one that is not Gemini's."""
+def _own_content(item: Json, path: str) -> Json | None:
+    """Return the content a `reasoning` item keeps, or None for one that is not Gemini's.
+
+    Raises:
+        InvalidRequest: It is Gemini's, and not as `pack_content` made it.
+    """
+    text, where = item.get("encrypted_content") or "", f"{path}.encrypted_content"
     try:
-        packed = json.loads(item.get("encrypted_content") or "")
-    except ValueError:
+        packed = parse_json(text, where)
+    except InvalidRequest:
+        if text.startswith(_PACKED_START):
+            raise
         return None
     if not isinstance(packed, dict) or packed.get("provider") != PROVIDER:
         return None
     content = packed.get("content")
-    return content if isinstance(content, dict) else {}
+    parts = content.get("parts") or [] if isinstance(content, dict) else None
+    if (
+        not isinstance(content, dict)
+        or content.get("role", "model") != "model"
+        or not isinstance(parts, list)
+        or not all(isinstance(part, dict) for part in parts)
+        or len(function_calls(content)) != sum("functionCall" in part for part in parts)
+    ):
+        raise InvalidRequest(f"{where}: it holds no content of Gemini's; give the item as it came")
+    return content
 
 
 def _end_of_turn(items: Sequence[Json], at: int) -> int:
@@ -266,11 +302,19 @@ def _end_of_turn(items: Sequence[Json], at: int) -> int:
     return at
 
 
+def _actions(item: Json, path: str) -> list[Action]:
+    """Return the actions of a call item: one, or those of a batch."""
+    if item["type"] == "function_call":
+        return [Action("function", item["name"], _arguments(item, path))]
+    listed = item.get("actions") or [item.get("action")]
+    actions = [dict(action) for action in listed if isinstance(action, dict) and "type" in action]
+    if len(actions) != len(listed):
+        raise InvalidRequest(f"{path}.action: a computer call needs an action")
+    return [Action("computer", str(action.pop("type")), action) for action in actions]
+
+
 def _arguments(item: Json, path: str) -> Json:
-    try:
-        arguments = json.loads(item.get("arguments") or "{}")
-    except ValueError as error:
-        raise InvalidRequest(f"{path}.arguments: not JSON: {error}") from error
+    arguments = parse_json(item.get("arguments") or "{}", f"{path}.arguments")
     if not isinstance(arguments, dict):
         raise InvalidRequest(f"{path}.arguments: not a JSON object")
     return arguments

@@ -1,10 +1,10 @@
 """Parts and function responses, from Responses messages and outputs."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from responses_api_models.gemini_model.images import inline_image
 from responses_api_models.gemini_model.settings import InvalidRequest
 
 Json = dict[str, Any]
@@ -18,21 +18,20 @@ URL_PREFIX = "current_url: "
 ACKNOWLEDGED_PREFIX = "acknowledged_safety_checks: "
 
 CUT_OFF = "The call was cut off, so it was not run."
-_DATA_URL = re.compile(r"data:([a-z]+/[a-z0-9.+-]+);base64,")
 
 
 def message_parts(content: Any, path: str) -> list[Json]:
-    """Return a message's content as Gemini parts.
+    """Return a message's content as Gemini parts, without empty texts: Gemini refuses those.
 
     Args:
         content: The content: a text, or a list of content parts.
         path: Where it is in the request, for errors.
 
     Raises:
-        InvalidRequest: A part is of an unknown type, or its image is no data URL.
+        InvalidRequest: A part is of an unknown type, or its image is unusable.
     """
     if isinstance(content, str):
-        return [{"text": content}]
+        return [{"text": content}] if content else []
     parts = []
     for index, part in enumerate(content or []):
         here = f"{path}[{index}]"
@@ -45,19 +44,7 @@ def message_parts(content: Any, path: str) -> list[Json]:
                 parts.append(inline_image(part.get("image_url"), f"{here}.image_url"))
             case kind:
                 raise InvalidRequest(f"{here}.type: {kind!r} is not supported")
-    return parts
-
-
-def inline_image(url: Any, path: str) -> Json:
-    """Return a data URL as inline data.
-
-    Raises:
-        InvalidRequest: It is none.
-    """
-    head = _DATA_URL.match(url) if isinstance(url, str) else None
-    if head is None:
-        raise InvalidRequest(f"{path}: give the image as a base64 data URL, not {url!r:.60}")
-    return {"inlineData": {"mimeType": head[1], "data": url[head.end() :]}}
+    return [part for part in parts if part.get("text") != ""]
 
 
 def function_response(
@@ -111,6 +98,9 @@ class _Result:
 def _computer_result(item: Json, path: str) -> _Result:
     output = item.get("output") or {}
     image = output.get("image_url")
+    for name in ("text", "current_url"):
+        if not isinstance(output.get(name) or "", str):
+            raise InvalidRequest(f"{path}.output.{name}: {output[name]!r:.60} is no text")
     return _Result(
         text=output.get("text") or "",
         is_error=bool(output.get("is_error")),

@@ -4,6 +4,7 @@ import json
 from typing import Any, Literal
 
 from responses_api_models.gemini_model.actions import Action, decode
+from responses_api_models.gemini_model.checks import check_finite
 from responses_api_models.gemini_model.functions import PREDEFINED
 from responses_api_models.gemini_model.history import pack_content
 from responses_api_models.gemini_model.settings import Settings
@@ -67,6 +68,7 @@ def from_gemini(reply: Any, turn: Turn, settings: Settings, *, now: int) -> Json
     candidate, stop_reason, stop_message = _outcome(reply)
     content = candidate.get("content") or {}
     try:
+        check_finite(content, "content")  # it has to go back as JSON
         output, checks = _Output(turn, settings, whole=stop_reason in _WHOLE_CALLS).items(content)
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise UnusableReply(f"the candidate's content is malformed: {error!r}") from error
@@ -134,8 +136,8 @@ class _Output:
         thoughts = []
         for part in content.get("parts") or []:
             text = part.get("text")
-            if call := part.get("functionCall"):
-                self._add_call(call)
+            if "functionCall" in part:
+                self._add_call(part["functionCall"])
             elif text and part.get("thought"):
                 thoughts.append({"type": "summary_text", "text": text})
             elif text:
@@ -164,10 +166,12 @@ class _Output:
         )
 
     def _add_call(self, call: Json) -> None:
+        if not isinstance(call.get("name"), str):
+            raise ValueError("a functionCall has no name")
         call_id = self._call_id(call)
         args = dict(call.get("args") or {})
         checks = _safety_checks(args.pop(SAFETY_DECISION, None), call_id)
-        action = self._action(str(call.get("name")), args)
+        action = self._action(call["name"], args)
         item: Json = {"id": f"item_{call_id}", "call_id": call_id, "status": self._status}
         if action.kind == "computer":
             item |= {

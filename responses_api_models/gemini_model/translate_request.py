@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from responses_api_models.gemini_model.checks import check_finite
 from responses_api_models.gemini_model.functions import (
     FIRST_SIGNING_VERSION,
     FUNCTIONS,
@@ -62,6 +63,7 @@ def to_gemini(request: Mapping[str, Any], settings: Settings) -> tuple[Json, Tur
         InvalidRequest: Gemini has nothing like something in it.
     """
     request = {name: value for name, value in request.items() if value is not None}
+    check_finite(request, "")
     for name in _UNSUPPORTED:
         if request.get(name):
             raise InvalidRequest(f"{name}: Gemini has no such thing; leave it out")
@@ -101,6 +103,9 @@ def _sort_tools(tools: Sequence[Json]) -> tuple[Json | None, list[Json]]:
             case "computer_use_preview" if computer is None:
                 if tool.get("environment") != "browser":
                     raise InvalidRequest(f"tools[{index}].environment: only browser is supported")
+                for side in ("display_width", "display_height"):
+                    if tool[side] < 1:
+                        raise InvalidRequest(f"tools[{index}].{side}: give at least 1 pixel")
                 computer = tool
             case "computer_use_preview":
                 raise InvalidRequest(f"tools[{index}]: there is a computer tool already")

@@ -124,7 +124,7 @@ class GeminiSimulator:
 
     async def _answer(self, model: str, request: Request, check_access: Any) -> Response:
         try:
-            body = json.loads(await request.body())
+            body = json.loads(await request.body(), parse_constant=_refuse)
         except ValueError:
             body = None
         headers = dict(request.headers)
@@ -187,6 +187,10 @@ class GeminiSimulator:
         content = {"parts": parts, "role": "model"} if parts else {"role": "model"}
         self.ledger.issue(content)
         return content
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _new_signature() -> str:

@@ -65,7 +65,7 @@ def check_contents(body: Json, model: str, predefined: frozenset[str], ledger: L
     if not isinstance(contents, list) or not contents:
         raise ApiError("* GenerateContentRequest.contents: contents is not specified")
     for index, content in enumerate(contents):
-        _check_content(content, f"contents[{index}]")
+        _check_content(content, f"contents[{index}]", ledger)
     _check_roles(contents)
     for index, content in enumerate(contents):
         if content["role"] == "model":
@@ -85,7 +85,7 @@ _COUNT = (
 )
 
 
-def _check_content(content: Any, path: str) -> None:
+def _check_content(content: Any, path: str, ledger: Ledger) -> None:
     check_fields(content, path, frozenset({"role", "parts"}))
     if content.get("role") not in ("user", "model"):
         # Reports.
@@ -98,6 +98,10 @@ def _check_content(content: Any, path: str) -> None:
         where = f"{path}.parts[{index}]"
         check_fields(part, where, PART_FIELDS)
         _check_part(part, where, content["role"])
+        empty = part.get("text") == "" and "thoughtSignature" not in part
+        if empty and not ledger.is_issued(content):
+            # Reports; the model itself may say an empty text.
+            raise ApiError(f"{where}.text: the text must not be empty.")
 
 
 def _check_part(part: Json, path: str, role: str) -> None:

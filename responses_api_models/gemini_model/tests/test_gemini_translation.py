@@ -297,6 +297,8 @@ def test_no_candidates_at_all() -> None:
         {"candidates": {"a": 1}},
         {"candidates": [{"content": {"parts": [1]}}]},
         {"candidates": [{"content": {"parts": [{"functionCall": "click"}]}}]},
+        {"candidates": [{"content": {"parts": [{"functionCall": {}}]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "x", "later": float("inf")}]}}]},
         {"candidates": [{"content": [1]}]},
     ],
 )
@@ -321,7 +323,7 @@ def test_usage() -> None:
 
 def test_cpu_time_of_a_turn() -> None:
     """Ten screenshots of 1280×720 pixels; printed, as machines differ."""
-    picture = PIXEL + "A" * 200_000  # a screenshot of a busy page has about 150 kB
+    picture = PIXEL.rstrip("=") + "A" * 200_002  # a screenshot of a busy page has about 150 kB
     body = request()
     history = list(body["input"])
     for _ in range(10):
