@@ -154,9 +154,15 @@ class _Translation:
             return  # an empty reply: Gemini takes no content without parts
         if not self._history.contents:
             raise InvalidRequest(f"{path}: a conversation starts with a user message")
-        self._history.contents.append(
-            content if "role" in content else {"role": "model", **content}
-        )
+        self._add_model_content(content if "role" in content else {"role": "model", **content})
+
+    def _add_model_content(self, content: Json) -> None:
+        """Add to the latest content if that is the model's: Gemini wants the roles in turn."""
+        contents = self._history.contents
+        if contents[-1]["role"] == "model":
+            last = contents.pop()
+            content = {**last, "parts": [*last["parts"], *content["parts"]]}
+        contents.append(content)
 
     def _add_foreign_turn(self, items: Sequence[Json], first: int) -> None:
         """Add a turn that another model made, in Gemini's words where there are any.
@@ -182,10 +188,9 @@ class _Translation:
                 signs = False
         if not parts:
             return
-        contents = self._history.contents
-        if not contents:
+        if not self._history.contents:
             raise InvalidRequest(f"input[{first}]: a conversation starts with a user message")
-        contents.append({"role": "model", "parts": parts})
+        self._add_model_content({"role": "model", "parts": parts})
 
     def _native(self, action: Action, path: str) -> Json:
         """Return Gemini's call for an action, or one of the action's own name."""

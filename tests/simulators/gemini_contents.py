@@ -18,12 +18,15 @@ from tests.simulators.gemini_rules import ApiError, check_fields, signs_calls
 
 Json = dict[str, Any]
 
-PART_DATA = frozenset({"text", "inlineData", "fileData", "functionCall", "functionResponse"})
+# What Google's own tools did in a turn of the model.
+HOSTED_DATA = frozenset({"executableCode", "codeExecutionResult"})
+PART_DATA = HOSTED_DATA | {"text", "inlineData", "fileData", "functionCall", "functionResponse"}
 PART_FIELDS = PART_DATA | {"thought", "thoughtSignature", "mediaResolution"}
 CALL_FIELDS = frozenset({"id", "name", "args"})
 RESPONSE_FIELDS = frozenset({"id", "name", "response", "parts", "willContinue", "scheduling"})
 RESPONSE_PART_FIELDS = frozenset({"inlineData", "fileData"})
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
+HEIF_TYPES = frozenset({"image/heic", "image/heif"})
 # API: stands in for the signature of a call that Gemini did not make.
 FOREIGN_SIGNATURES = frozenset(
     {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
@@ -100,7 +103,7 @@ def _check_content(content: Any, path: str, ledger: Ledger) -> None:
         _check_part(part, where, content["role"])
         empty = part.get("text") == "" and "thoughtSignature" not in part
         if empty and not ledger.is_issued(content):
-            # Reports; the model itself may say an empty text.
+            # Reports of Vertex AI; the Gemini API has been seen to take it. The model may say one.
             raise ApiError(f"{where}.text: the text must not be empty.")
 
 
@@ -120,7 +123,9 @@ def _check_part(part: Json, path: str, role: str) -> None:
             raise ApiError(f"{path}.function_call.name: Name cannot be empty.")
     elif kind == "functionResponse":
         _check_response(part["functionResponse"], f"{path}.function_response")
-    wrong = {"user": {"functionCall"}, "model": {"functionResponse", "inlineData"}}[role]
+    wrong = {"user": {"functionCall", *HOSTED_DATA}, "model": {"functionResponse", "inlineData"}}[
+        role
+    ]
     if kind in wrong:
         raise ApiError(f"{path}: a {kind} is not allowed in a turn of role '{role}'.")
     if role == "user" and {"thought", "thoughtSignature"} & set(part):
@@ -130,6 +135,8 @@ def _check_part(part: Json, path: str, role: str) -> None:
 
 def _check_image(blob: Any, path: str) -> None:
     check_fields(blob, f"{path}.inline_data", frozenset({"mimeType", "data"}))
+    if blob.get("mimeType") in HEIF_TYPES:
+        return  # nothing here can read them
     if blob.get("mimeType") not in IMAGE_TYPES:
         raise ApiError(f"Unsupported MIME type: {blob.get('mimeType')}")
     try:
@@ -147,7 +154,8 @@ def _check_image(blob: Any, path: str) -> None:
 @functools.lru_cache(maxsize=256)
 def _format(data: str) -> str | None:
     """Return the format of an image all of whose pixels can be read."""
-    with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
+    plain = data.replace("-", "+").replace("_", "/")  # the API takes both alphabets
+    with Image.open(io.BytesIO(base64.b64decode(plain, validate=True))) as image:
         image.load()
         return image.format
 

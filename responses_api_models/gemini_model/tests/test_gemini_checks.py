@@ -178,6 +178,18 @@ def test_a_conversation_starts_with_the_user() -> None:
             to_gemini(passed(request(input=[*turn, USER])), SETTINGS)
 
 
+def test_turns_of_the_model_in_a_row_are_one_content() -> None:
+    own = reply(scripts.text("Hello."))["output"]
+    thought = {"type": "reasoning", "id": "rs", "summary": []}
+    items = [USER, SAID, thought, SAID, *own, *own, USER]
+    first, said, last = sent(request(input=items))["contents"]
+    assert said == {
+        "parts": [{"text": t} for t in ("So.", "So.", "Hello.", "Hello.")],
+        "role": "model",
+    }
+    assert first == last
+
+
 def test_a_batch_of_another_model_becomes_calls() -> None:
     """OpenAI's general tool gives several actions and takes one output for all."""
     actions = [COMPUTER_CALL["action"], {"type": "type", "text": "hi"}, {"type": "screenshot"}]
