@@ -184,6 +184,8 @@ class History:
         blocks = self._foreign_call(item)
         # All but the last of a batch went well, or there would be no output for the whole.
         self._presumed |= {block["id"]: Output() for block in blocks[:-1]}
+        if item.get("status") == "incomplete":
+            self._cut_off.add(blocks[-1]["id"])
         self._append("assistant", blocks)
         self._calls += blocks
 

@@ -268,6 +268,7 @@ async def test_a_history_from_elsewhere_is_translated() -> None:
     }
     second = {"type": "function_call", "call_id": "call:2", "name": "note", "arguments": "{}"}
     third = {"type": "function_call", "call_id": "call_3", "name": "reload", "arguments": "{}"}
+    cut_off = third | {"call_id": "call_4", "arguments": "{", "status": "incomplete"}
     said = {
         "type": "message",
         "id": "msg_1",
@@ -276,7 +277,7 @@ async def test_a_history_from_elsewhere_is_translated() -> None:
         "content": [{"type": "output_text", "text": "I click.", "annotations": []}],
     }
     thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
-    items = [thought, said, first, second, third]
+    items = [thought, said, first, second, third, cut_off]
     outputs = [output_of(item, text="fine") for item in (first, second, third)]
     for name in ("claude-opus-5", "claude-sonnet-4-6"):
         async with simulated(scripts.clicks(0), anthropic_model=name) as (simulator, client):
@@ -284,10 +285,12 @@ async def test_a_history_from_elsewhere_is_translated() -> None:
         assert errors(simulator) == []
         content = simulator.requests[0].body["messages"][1]["content"]
         assert [block.get("name") for block in content] == (
-            [None, "left_click", "key", "note", "reload"]
+            [None, "left_click", "key", "note", "reload", "reload"]
             if name == "claude-opus-5"
-            else [None, "computer", "computer", "note", "reload"]
+            else [None, "computer", "computer", "note", "reload", "reload"]
         )
+        result = simulator.requests[0].body["messages"][2]["content"][-1]
+        assert result["content"][0]["text"] == "Not executed: the reply was cut off."
 
 
 async def test_outputs_and_calls_must_fit() -> None:
