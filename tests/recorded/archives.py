@@ -7,6 +7,7 @@ settings hold, are checked against the hashes below, and what is needed stays in
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import json
@@ -85,16 +86,24 @@ def load() -> list[Exchange]:
     """
     digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
     cached = CACHE / f"{digest}.json"
-    if not cached.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE, prefix="download-") as name:
-            work = Path(name)
-            _download(work)
-            found = {e.reply: e for path in sorted(work.glob("*.tar.gz")) for e in _read(path)}
-            written = work / cached.name
-            written.write_text(json.dumps([asdict(e) for e in found.values()]), "utf-8")
-            written.replace(cached)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    # One process downloads, and the others wait for it.
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not cached.exists():
+            _extract(cached)
     return [Exchange(**entry) for entry in json.loads(cached.read_text("utf-8"))]
+
+
+def _extract(cached: Path) -> None:
+    """Download the archives and write what is needed of them."""
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="download-") as name:
+        work = Path(name)
+        _download(work)
+        found = {e.reply: e for path in sorted(work.glob("*.tar.gz")) for e in _read(path)}
+        written = work / cached.name
+        written.write_text(json.dumps([asdict(e) for e in found.values()]), "utf-8")
+        written.replace(cached)
 
 
 def _download(work: Path) -> None:
@@ -102,9 +111,10 @@ def _download(work: Path) -> None:
     lines = [f"{name}=={version} --hash=sha256:{sha}" for name, version, sha in ARCHIVES]
     wanted.write_text("\n".join(lines))
     uv = run("bash", "scripts/setup.sh", "uv").strip()
-    pip = (uv, "tool", "run", "--quiet", "--python", sys.executable, "pip", "download", "--quiet")
-    options = ("--no-deps", "--no-binary", ":all:", "--require-hashes")
-    run(*pip, *options, "--requirement", wanted, "--dest", work)
+    # pip reads the metadata of source archives, for which it needs what they are built with.
+    pip = (uv, "tool", "run", "--quiet", "--python", sys.executable, "--with", "hatchling", "pip")
+    options = ("--quiet", "--no-deps", "--no-binary", ":all:", "--no-build-isolation")
+    run(*pip, "download", *options, "--require-hashes", "--requirement", wanted, "--dest", work)
 
 
 def _read(archive: Path) -> Iterator[Exchange]:
