@@ -170,7 +170,7 @@ class _Load:
                 return "cancelled step"
             results, _ = await stepping
             self._check(text, results[0].error, None)
-            state = await self._sessions.finish(session.session_id)
+            state = (await self._sessions.conclude(session.session_id)).state
             self._check(text, state.initial.get(origin), {"mine": text})
             self._check(text, state.final.get(origin), {"mine": f"{text}!"})
         except (BrowserError, SessionError) as error:

@@ -293,13 +293,16 @@ class BrowserGymServer(SimpleResourcesServer):
         verifier = self._verifiers.parse_verifier(body.verifier_metadata)
         row = body.model_dump() | {"category": body.verifier_metadata.get("category")}
         try:
-            state = await self._sessions.finish(_session_id(request, body.env_id))
+            finished = await self._sessions.conclude(
+                _session_id(request, body.env_id), body.final_answer or ""
+            )
+            state = finished.state
             verdict = await verifier.verify(
                 Evidence(
                     start_origin=state.start_origin,
                     initial=state.initial,
                     final=state.final,
-                    answer=body.final_answer or "",
+                    answer=finished.answer,
                 )
             )
         except (BrowserError, SessionError, VerifierError) as error:
@@ -312,6 +315,7 @@ class BrowserGymServer(SimpleResourcesServer):
             }
         else:
             graded = {
+                "final_answer": finished.answer,
                 "reward": verdict.reward,
                 "partial_credit": verdict.partial_credit,
                 "verification_result": verdict.to_json(),

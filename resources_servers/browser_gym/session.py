@@ -25,6 +25,7 @@ from resources_servers.browser_gym.browser.backend import (
 )
 from resources_servers.browser_gym.browser.capture import ImageFormat, Storage
 from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.final_state import FinalState
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
 from resources_servers.browser_gym.browser.page_clock import PageClock
 from resources_servers.browser_gym.browser.policy import Reach, UrlNotAllowed, origin_of
@@ -83,9 +84,22 @@ class Operation:
     task: asyncio.Task[StepOutcome]
 
 
+@dataclass(frozen=True)
+class Finished:
+    """What a task came to, fixed once: the state to grade, and the answer."""
+
+    state: FinalState
+    answer: str
+
+
 @dataclass(eq=False)
 class Session:
-    """One rollout's browser."""
+    """One rollout's browser.
+
+    Attributes:
+        shown: what the last seed or step showed.
+        finishing: set once the task is finished; from then on nothing acts in the browser.
+    """
 
     session_id: str
     lease: BrowserLease
@@ -102,6 +116,8 @@ class Session:
     last_used: float = field(default_factory=time.monotonic)
     in_flight: int = 0
     operations: OrderedDict[str, Operation] = field(default_factory=OrderedDict)
+    shown: Observation | None = None
+    finishing: asyncio.Task[Finished] | None = None
 
     @asynccontextmanager
     async def awake(self) -> AsyncIterator[None]:
@@ -185,6 +201,7 @@ async def open_session(
         except (ActionError, UrlNotAllowed) as error:
             hint = "; see ignore_tls_errors" if "certificate" in str(error) else ""
             raise StartPageError(f"the start page did not open: {error}{hint}") from error
+        session.shown = observation
         session.start_origin = origin_of(tabs.active.page.url)
         if freezer:
             freezer.freeze(tabs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import time
 from collections import OrderedDict
@@ -28,10 +29,11 @@ from resources_servers.browser_gym.browser.final_state import (
     read_final,
     read_more,
 )
-from resources_servers.browser_gym.browser.page import Observation
+from resources_servers.browser_gym.browser.page import ActionResult, Observation
 from resources_servers.browser_gym.browser.policy import normalize_url
 from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.session import (
+    Finished,
     Operation,
     Session,
     SessionError,
@@ -45,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 _REMEMBERED_CLOSED = 10_000
 _REMEMBERED_OPERATIONS = 4
+_FINISHED = "the task was finished before, so nothing more can be done in the browser"
 
 
 class OperationConflict(ValueError):
@@ -130,6 +133,8 @@ class Sessions:
     ) -> StepOutcome:
         """Run a batch in a session, once per `operation_id`.
 
+        In a finished session nothing runs: the first action's error says so.
+
         Raises:
             SessionError: unknown, expired or closed session.
             BrowserLost: the browser is gone.
@@ -138,7 +143,11 @@ class Sessions:
         session = self._find(session_id)
         operation = session.operations.get(operation_id) if operation_id else None
         if operation is None:
-            operation = Operation(batch, self._task(self._step(session, batch)))
+            if session.finishing:
+                work = self._refuse(session, session.finishing, batch)
+            else:
+                work = self._step(session, batch)
+            operation = Operation(batch, self._task(work))
             if operation_id:
                 session.operations[operation_id] = operation
                 while len(session.operations) > _REMEMBERED_OPERATIONS:
@@ -154,6 +163,8 @@ class Sessions:
     ) -> tuple[FinalState, dict[str, Any]]:
         """Read a session's storage without ending it, and what `read_more` tells of `more`.
 
+        Of a finished session the storage is what it was finished with.
+
         Raises:
             SessionError: unknown, expired or closed session.
             BrowserLost: the browser is gone.
@@ -161,17 +172,27 @@ class Sessions:
         session = self._find(session_id)
         return await asyncio.shield(self._task(self._dump(session, more)))
 
-    async def finish(self, session_id: str) -> FinalState:
-        """End a session and return what it left behind.
+    async def finish(self, session_id: str, answer: str) -> Finished:
+        """Fix what is graded: what is left behind now, and the answer. Only the first call acts.
 
-        Apps that save only when their page is left are given the chance to.
+        Apps that save only when their page is left are given the chance to. The session stays
+        open, but steps are refused from now on; every call returns what the first one fixed.
+
+        Raises:
+            SessionError: unknown, expired or closed session.
+            BrowserLost: the browser is gone.
+        """
+        return await asyncio.shield(self._finishing(self._find(session_id), answer))
+
+    async def conclude(self, session_id: str, answer: str = "") -> Finished:
+        """Finish a session unless it is, end it, and return what it was finished with.
 
         Raises:
             SessionError: unknown, expired or closed session.
             BrowserLost: the browser is gone.
         """
         session = self._find(session_id)
-        return await asyncio.shield(self._task(self._finish(session)))
+        return await asyncio.shield(self._task(self._conclude(session, answer)))
 
     async def end(self, session_id: str) -> str | None:
         """Close a session; return None if this call closed it, else why it could not.
@@ -214,13 +235,26 @@ class Sessions:
 
     async def _step(self, session: Session, batch: list[act.Action]) -> StepOutcome:
         async with self._using(session):
-            return await session.driver.run(batch)
+            results, session.shown = await session.driver.run(batch)
+            return results, session.shown
+
+    async def _refuse(
+        self, session: Session, finishing: asyncio.Task[Finished], batch: list[act.Action]
+    ) -> StepOutcome:
+        """Answer a step that comes after the task was finished, with what was last shown."""
+        await asyncio.shield(finishing)
+        results = [ActionResult(action.type, "not_run") for action in batch]
+        if results:
+            results[0] = ActionResult(batch[0].type, "error", _FINISHED)
+        assert session.shown
+        return results, dataclasses.replace(session.shown, events=[], timings_ms={})
 
     async def _dump(
         self, session: Session, more: Collection[More]
     ) -> tuple[FinalState, dict[str, Any]]:
+        finished = await asyncio.shield(session.finishing) if session.finishing else None
         async with self._using(session):
-            state = await self._read_final(session, leave=False)
+            state = finished.state if finished else await self._read_final(session, leave=False)
             return state, await read_more(session.lease.context, session.tabs, more)
 
     async def _read_final(self, session: Session, *, leave: bool) -> FinalState:
@@ -228,10 +262,18 @@ class Sessions:
             session.lease.context, session.tabs, session.start_origin, session.initial, leave=leave
         )
 
-    async def _finish(self, session: Session) -> FinalState:
+    def _finishing(self, session: Session, answer: str) -> asyncio.Task[Finished]:
+        if session.finishing is None:
+            session.finishing = self._task(self._finish(session, answer))
+        return session.finishing
+
+    async def _finish(self, session: Session, answer: str) -> Finished:
+        async with self._using(session):
+            return Finished(await self._read_final(session, leave=True), answer)
+
+    async def _conclude(self, session: Session, answer: str) -> Finished:
         try:
-            async with self._using(session):
-                return await self._read_final(session, leave=True)
+            return await asyncio.shield(self._finishing(session, answer))
         finally:
             await self._end(session, "verified")
 
@@ -252,7 +294,8 @@ class Sessions:
                 if session.lease.lost:
                     raise BrowserLost("the session's browser died")
         except BrowserLost:
-            await self._end(session, "lost")
+            if not (session.finishing and session.finishing.done()):
+                await self._end(session, "lost")  # of a finished one no browser is needed
             raise
         finally:
             session.in_flight -= 1

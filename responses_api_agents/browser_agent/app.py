@@ -147,7 +147,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         finally:
             await self._close(environment)
         graded |= {
-            "final_answer": record.answer,
+            "final_answer": graded.get("final_answer", record.answer),
             "termination_reason": record.termination_reason,
             "first_observation": record.first,
             "turns": record.turns,

@@ -144,7 +144,7 @@ async def follow(
     for batch in [[Reload()], *(batch_of(turn) for turn in turns)]:
         results, _ = await sessions.step(session.session_id, batch)
         assert [result.error for result in results] == [None] * len(batch)
-    state = await sessions.finish(session.session_id)
+    state = (await sessions.conclude(session.session_id)).state
     assert faults == []
     return state.initial[base(gym)], state.final[base(gym)], last["answer"]
 
