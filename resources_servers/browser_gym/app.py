@@ -2,36 +2,42 @@
 
 import json
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fastapi import Body, FastAPI, Request, Response
-from fastapi.responses import JSONResponse
 from nemo_gym.base_resources_server import (
     AggregateMetrics,
     AggregateMetricsRequest,
     BaseResourcesServerConfig,
     BaseVerifyRequest,
     BaseVerifyResponse,
+    ResourcesCloseSessionRequest,
+    ResourcesCloseSessionResponse,
+    ResourcesSeedSessionRequest,
+    ResourcesSeedSessionResponse,
     ReverifyMode,
     SimpleResourcesServer,
 )
+from nemo_gym.rollout_correlation import maybe_rollout_id_from_run_body
 from nemo_gym.server_utils import SESSION_ID_KEY
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from resources_servers.browser_gym.browser.backend import BrowserError
 from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
 from resources_servers.browser_gym.browser.page import Observation
-from resources_servers.browser_gym.browser.policy import UrlNotAllowed
 from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.browser.tabs import DialogPolicy
 from resources_servers.browser_gym.contract import (
+    EPISODE_FIELDS,
+    EPISODE_KEY,
     CloseResponse,
     DumpRequest,
     DumpResponse,
@@ -43,14 +49,16 @@ from resources_servers.browser_gym.contract import (
     StepResponse,
 )
 from resources_servers.browser_gym.demo_gym.server import running as running_demo_gym
-from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.disconnect import while_connected
+from resources_servers.browser_gym.error_answers import add_error_answers
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
-from resources_servers.browser_gym.session import SessionError, SessionSettings
-from resources_servers.browser_gym.sessions import OperationConflict, Sessions
+from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
+from resources_servers.browser_gym.session_ids import ChosenSessions
+from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.strict_json import StrictJson
 from resources_servers.browser_gym.task_row import ClockMode, VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
-from resources_servers.browser_gym.verification.contract import Evidence
+from resources_servers.browser_gym.verification.contract import Evidence, Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
 
@@ -84,6 +92,19 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
     # The browser a rollout is graded on is gone when the rollout is over.
     REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.UNSUPPORTED
+
+
+def _kind_of_seed(body: Any) -> str:
+    typed = isinstance(body, dict) and "resources_session_id" in body
+    return "typed" if typed or isinstance(body, ResourcesSeedSessionRequest) else "legacy"
+
+
+SeedBody = Annotated[
+    Annotated[ResourcesSeedSessionRequest, Tag("typed")] | Annotated[SeedRequest, Tag("legacy")],
+    Discriminator(_kind_of_seed),
+    Body(),
+]
+"""What seeds a session: a body of ours, or one of NeMo Gym's that names the session's id."""
 
 
 class BrowserVerifyRequest(BaseVerifyRequest):
@@ -146,17 +167,14 @@ class BrowserGymServer(SimpleResourcesServer):
         self._telemetry = Telemetry()
         self._verifiers = Verifiers(verify_timeout_s=self.config.verify_timeout_s)
         app = super().setup_webserver()
+        app.post("/observation", response_model=SeedResponse)(self.observation)
         app.post("/step", response_model=StepResponse)(self.step)
         app.post("/dump_local_storage", response_model=DumpResponse)(self.dump_local_storage)
         app.post("/close", response_model=CloseResponse)(self.close)
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
         app.add_middleware(StrictJson)
-        app.add_exception_handler(BrowserError, _on_environment_error)
-        app.add_exception_handler(SessionError, _on_environment_error)
-        for error in (InvalidTask, UrlNotAllowed):
-            app.add_exception_handler(error, _on_invalid_task)
-        app.add_exception_handler(OperationConflict, _on_conflict)
+        add_error_answers(app)
         outer = app.router.lifespan_context
 
         @asynccontextmanager
@@ -198,6 +216,7 @@ class BrowserGymServer(SimpleResourcesServer):
                 ignore_tls_errors=config.ignore_tls_errors,
             ),
         )
+        self._chosen = ChosenSessions(self._sessions)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._verifiers.aclose)
             stack.push_async_callback(self._sessions.close)
@@ -206,12 +225,33 @@ class BrowserGymServer(SimpleResourcesServer):
                 await stack.enter_async_context(running_demo_gym("127.0.0.1", config.demo_gym_port))
             yield
 
-    async def seed_session(self, request: Request, body: SeedRequest) -> SeedResponse:  # type: ignore[override]
+    async def seed_session(  # type: ignore[override]
+        self, request: Request, body: SeedBody
+    ) -> SeedResponse | ResourcesSeedSessionResponse:
         """Open a session on the task's start page."""
         with self._telemetry.seeding():
-            return await self._seed(request, body)
+            if isinstance(body, ResourcesSeedSessionRequest):
+                return await self._seed_chosen(request, body)
+            opening = self._opening(body, _labels(body))
+            seeding = self._sessions.seed(**opening)
+            session, observation = await while_connected(request, seeding)
+        request.session[SESSION_ID_KEY] = session.session_id
+        return _opened(session, observation)
 
-    async def _seed(self, request: Request, body: SeedRequest) -> SeedResponse:
+    async def _seed_chosen(
+        self, request: Request, body: ResourcesSeedSessionRequest
+    ) -> ResourcesSeedSessionResponse:
+        episode, task = body.episode_id.capture_key, body.task_id
+        owner = Owner(episode, f"{task.taskset}/{task.task_id}")
+        labels = {"episode_id": episode, "task_id": task.task_id}
+        opening = self._opening(SeedRequest.model_validate(body.task_data), labels)
+        session = await self._chosen.seed(body.resources_session_id, owner, **opening)
+        request.session[SESSION_ID_KEY] = session.session_id
+        # This body takes no more; `/observation` tells the rest.
+        return ResourcesSeedSessionResponse(resources_session_id=session.session_id)
+
+    def _opening(self, body: SeedRequest, labels: dict[str, str]) -> dict[str, Any]:
+        """Return the arguments of `Sessions.opening` for a task."""
         if body.verifier_metadata is not None:
             self._verifiers.parse_verifier(body.verifier_metadata)
         task = VerifierMetadata.parse(body.verifier_metadata or {})
@@ -221,20 +261,25 @@ class BrowserGymServer(SimpleResourcesServer):
         width, height = self.config.viewport_width, self.config.viewport_height
         if task.viewport:
             width, height = task.viewport.width, task.viewport.height
-        session, observation = await self._sessions.seed(
-            start_url,
-            body.viewport_width or width,
-            body.viewport_height or height,
-            task.browser,
-            task.gym_url,
-        )
-        request.session[SESSION_ID_KEY] = session.session_id
-        return SeedResponse(
-            env_id=session.session_id,
-            viewport_width=session.width,
-            viewport_height=session.height,
-            **_observed(observation),
-        )
+        return {
+            "start_url": start_url,
+            "width": body.viewport_width or width,
+            "height": body.viewport_height or height,
+            "start": task.browser,
+            "gym_url": task.gym_url,
+            "labels": labels,
+        }
+
+    async def close_resources_session(
+        self, body: ResourcesCloseSessionRequest
+    ) -> ResourcesCloseSessionResponse:
+        """Close the session of an id that its caller chose, or keep it from being opened."""
+        await self._chosen.close(body.resources_session_id, body.episode_id.capture_key)
+        return ResourcesCloseSessionResponse(resources_session_id=body.resources_session_id)
+
+    async def observation(self, request: Request, body: SessionRequest) -> SeedResponse:
+        """Tell again what the last seed or step showed."""
+        return _opened(*self._sessions.shown(_session_id(request, body.env_id)))
 
     async def step(self, request: Request, body: StepRequest) -> StepResponse:
         """Run one action or a batch and take one screenshot."""
@@ -290,12 +335,30 @@ class BrowserGymServer(SimpleResourcesServer):
 
         A session or verifier that fails gives a masked row, never a reward of 0 that counts.
         """
+        started = time.monotonic()
         verifier = self._verifiers.parse_verifier(body.verifier_metadata)
-        row = body.model_dump() | {"category": body.verifier_metadata.get("category")}
+        session_id = _session_id(request, body.env_id)
+        row = body.model_dump() | {
+            "env_id": session_id,
+            "category": body.verifier_metadata.get("category"),
+        }
+        told = row["response"].pop(EPISODE_KEY, None) or {}
+        row |= {key: told[key] for key in EPISODE_FIELDS if key in told}
+        if told.get("failure_kind"):
+            graded = _masked(told["failure_kind"], told.get("failure_reason"))
+        else:
+            graded = await self._graded(verifier, session_id, row.get("final_answer") or "")
+        if told:
+            seconds = time.monotonic() - started
+            graded["verify_seconds"] = round(seconds, 3)
+            graded["total_seconds"] = round(row.get("total_seconds", 0) + seconds, 3)
+        passed = "passed" if graded["reward"] == 1 else "failed"
+        self._telemetry.verified(graded.get("failure_kind") or passed)
+        return BrowserVerifyResponse.model_validate(row | graded)
+
+    async def _graded(self, verifier: Verifier, session_id: str, answer: str) -> dict[str, Any]:
         try:
-            finished = await self._sessions.conclude(
-                _session_id(request, body.env_id), body.final_answer or ""
-            )
+            finished = await self._sessions.conclude(session_id, answer)
             state = finished.state
             verdict = await verifier.verify(
                 Evidence(
@@ -306,24 +369,14 @@ class BrowserGymServer(SimpleResourcesServer):
                 )
             )
         except (BrowserError, SessionError, VerifierError) as error:
-            graded = {
-                "reward": 0.0,
-                "mask_sample": True,
-                "instance_config": {"mask_sample": True},
-                "failure_kind": error.fault.kind,
-                "failure_reason": str(error),
-            }
-        else:
-            graded = {
-                "final_answer": finished.answer,
-                "reward": verdict.reward,
-                "partial_credit": verdict.partial_credit,
-                "verification_result": verdict.to_json(),
-                "final_url": state.url,
-            }
-        passed = "passed" if graded["reward"] == 1 else "failed"
-        self._telemetry.verified(graded.get("failure_kind") or passed)
-        return BrowserVerifyResponse.model_validate(row | graded)
+            return _masked(error.fault.kind, str(error))
+        return {
+            "final_answer": finished.answer,
+            "reward": verdict.reward,
+            "partial_credit": verdict.partial_credit,
+            "verification_result": verdict.to_json(),
+            "final_url": state.url,
+        }
 
     def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:
         """Add pass@k over valid rollouts to NeMo Gym's metrics; it leaves masked ones out."""
@@ -344,6 +397,36 @@ def _session_id(request: Request, env_id: str | None) -> str:
     return env_id or request.session[SESSION_ID_KEY]
 
 
+def _masked(kind: str, reason: str | None) -> dict[str, Any]:
+    return {
+        "reward": 0.0,
+        "mask_sample": True,
+        "instance_config": {"mask_sample": True},
+        "failure_kind": kind,
+        "failure_reason": reason,
+    }
+
+
+def _labels(body: SeedRequest) -> dict[str, str]:
+    """Return what the rollout of a seed that is a task row, or part of one, is called."""
+    try:
+        episode = maybe_rollout_id_from_run_body(body.model_extra or {})
+    except (ValueError, TypeError) as error:
+        raise InvalidTask(f"_ng_rollout_id, _ng_attempt_index: {error}") from error
+    task = (body.verifier_metadata or {}).get("task_id")
+    labels = {"episode_id": episode, "task_id": task}
+    return {key: str(value) for key, value in labels.items() if value is not None}
+
+
+def _opened(session: Session, observation: Observation) -> SeedResponse:
+    return SeedResponse(
+        env_id=session.session_id,
+        viewport_width=session.width,
+        viewport_height=session.height,
+        **_observed(observation),
+    )
+
+
 def _observed(observation: Observation) -> dict[str, Any]:
     image = observation.image
     return {
@@ -356,27 +439,6 @@ def _observed(observation: Observation) -> dict[str, Any]:
         "settled": observation.settled,
         "timings_ms": observation.timings_ms,
     }
-
-
-def _failure(fault: Fault, reason: object, **headers: str) -> JSONResponse:
-    body = {"failure_kind": fault.kind, "failure_reason": str(reason)}
-    return JSONResponse(body, status_code=fault.status, headers=headers)
-
-
-async def _on_environment_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, BrowserError | SessionError)
-    headers = {}
-    if isinstance(error, BrowserError) and error.retry_after_s:
-        headers["Retry-After"] = f"{error.retry_after_s:.0f}"
-    return _failure(error.fault, error, **headers)
-
-
-async def _on_invalid_task(_: Request, error: Exception) -> JSONResponse:
-    return _failure(Fault.TASK_UNUSABLE, error)
-
-
-async def _on_conflict(_: Request, error: Exception) -> JSONResponse:
-    return _failure(Fault.REPEAT_DIFFERS, error)
 
 
 if __name__ == "__main__":

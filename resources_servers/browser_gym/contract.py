@@ -16,6 +16,25 @@ from resources_servers.browser_gym.task_row import MAX_VIEWPORT_PX, MIN_VIEWPORT
 
 MAX_BATCH = 100
 
+EPISODE_KEY = "browser_episode"
+"""Key of an agent's response under which it tells of the episode, if `/verify` is another's call.
+
+`/verify` moves these fields to the row; with a `failure_kind` the row is masked and not graded.
+"""
+EPISODE_FIELDS = (
+    "final_answer",
+    "termination_reason",
+    "first_observation",
+    "turns",
+    "num_turns",
+    "cost_usd",
+    "model_seconds",
+    "browser_seconds",
+    "total_seconds",
+    "failure_kind",
+    "failure_reason",
+)
+
 
 class SeedRequest(BaseModel):
     """Open a browser session on a page.
@@ -71,7 +90,7 @@ class ObservationBody(BaseModel):
 
 
 class SeedResponse(ObservationBody):
-    """A session is open.
+    """A session is open; also the answer of `/observation`.
 
     Attributes:
         env_id: names the session in the other routes.

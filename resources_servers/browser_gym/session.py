@@ -8,7 +8,7 @@ import tempfile
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +85,14 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class Owner:
+    """For whom a caller chose a session's id: its episode and task, however they are named."""
+
+    episode: str
+    task: str
+
+
+@dataclass(frozen=True)
 class Finished:
     """What a task came to, fixed once: the state to grade, and the answer."""
 
@@ -97,6 +105,8 @@ class Session:
     """One rollout's browser.
 
     Attributes:
+        owner: who chose the session's id; None for sessions whose id is the server's own.
+        labels: what the rollout is called, see `BrowserSpec.labels`.
         shown: what the last seed or step showed.
         finishing: set once the task is finished; from then on nothing acts in the browser.
     """
@@ -116,8 +126,16 @@ class Session:
     last_used: float = field(default_factory=time.monotonic)
     in_flight: int = 0
     operations: OrderedDict[str, Operation] = field(default_factory=OrderedDict)
+    owner: Owner | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
     shown: Observation | None = None
     finishing: asyncio.Task[Finished] | None = None
+    releasing: asyncio.Task[None] | None = None
+
+    def __str__(self) -> str:
+        """Name it for the log; id and labels are others' words."""
+        named = (f"{key}={value!r}" for key, value in self.labels.items())
+        return " ".join([repr(self.session_id), *named])
 
     @asynccontextmanager
     async def awake(self) -> AsyncIterator[None]:
@@ -131,8 +149,14 @@ class Session:
             self.freezer.freeze(self.tabs)
 
     async def release(self) -> None:
-        """End what runs on behalf of the session, and give its browser back."""
-        await _release(self.lease, self.tabs, self.reach, self.freezer, self.folder)
+        """End what runs on behalf of the session, and give its browser back.
+
+        Callers share one attempt; after one that raised, the next call tries again.
+        """
+        if self.releasing is None or (self.releasing.done() and self.releasing.exception()):
+            parts = (self.lease, self.tabs, self.reach, self.freezer, self.folder)
+            self.releasing = asyncio.create_task(_release(*parts))
+        await asyncio.shield(self.releasing)
 
 
 async def open_session(
@@ -143,6 +167,8 @@ async def open_session(
     height: int,
     start: BrowserStart,
     gym_url: str | None,
+    session_id: str,
+    labels: Mapping[str, str],
 ) -> tuple[Session, Observation]:
     """Open a session on `start_url`, or leave nothing behind; see `Sessions.seed`."""
     own = [start_url, *([gym_url] if gym_url else []), *start.allowed_origins]
@@ -153,10 +179,11 @@ async def open_session(
         settings.locale,
         settings.timezone,
         ignore_tls_errors=settings.ignore_tls_errors,
+        labels=labels,
     )
     lease = await backend.acquire(start_state.context_spec(start, defaults, start_url))
-    session_id = str(uuid.uuid4())
-    folder = Path(tempfile.gettempdir(), f"browser-gym-{session_id}")
+    # Not named after the session, whose id may be anything.
+    folder = Path(tempfile.gettempdir(), f"browser-gym-{uuid.uuid4()}")
     tabs = Tabs(
         lease.context,
         dialog_policy=settings.dialog_policy,
@@ -195,7 +222,9 @@ async def open_session(
         )
         if clock.stands_still and lease.renderers:
             freezer = Freezer(lease.context, lease.renderers)
-        session = Session(session_id, lease, tabs, reach, driver, width, height, folder, freezer)
+        session = Session(
+            session_id, lease, tabs, reach, driver, width, height, folder, freezer, labels=labels
+        )
         try:
             observation, session.initial = await driver.open(start_url)
         except (ActionError, UrlNotAllowed) as error:

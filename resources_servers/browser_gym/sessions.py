@@ -12,9 +12,9 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Collection, Coroutine
-from typing import Any, Literal
+import uuid
+from collections.abc import Collection, Coroutine, Mapping
+from typing import Any
 
 from playwright.async_api import Error
 
@@ -35,17 +35,18 @@ from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.session import (
     Finished,
     Operation,
+    Owner,
     Session,
     SessionError,
     SessionSettings,
     StepOutcome,
     open_session,
 )
+from resources_servers.browser_gym.session_ids import ClosedBy, ClosedIds
 from resources_servers.browser_gym.task_row import BrowserStart
 
 logger = logging.getLogger(__name__)
 
-_REMEMBERED_CLOSED = 10_000
 _REMEMBERED_OPERATIONS = 4
 _FINISHED = "the task was finished before, so nothing more can be done in the browser"
 
@@ -54,7 +55,7 @@ class OperationConflict(ValueError):
     """An operation id was used again for another batch."""
 
 
-ClosedBy = Literal["closed", "verified", "expired", "lost"]
+Seeding = asyncio.Task[tuple[Session, Observation]]
 
 
 class Sessions:
@@ -65,9 +66,9 @@ class Sessions:
         self._backend = backend
         self._settings = settings
         self._open: dict[str, Session] = {}
-        self._closed: OrderedDict[str, ClosedBy] = OrderedDict()
+        self._closed = ClosedIds()
+        self._unreleased: dict[str, Session] = {}  # out of service, their browsers not given back
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._releases: set[asyncio.Task[None]] = set()  # never cancelled
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -82,8 +83,10 @@ class Sessions:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(self._end(s, "closed") for s in list(self._open.values())))
-        await asyncio.gather(*self._releases)  # those begun before included
+        for session in list(self._open.values()):
+            self._take_out(session, "closed")
+        # Those whose release began before included; it is never cancelled.
+        await asyncio.gather(*(self._give_back(s) for s in list(self._unreleased.values())))
         await self._backend.close()
 
     async def seed(
@@ -93,33 +96,14 @@ class Sessions:
         height: int,
         start: BrowserStart | None = None,
         gym_url: str | None = None,
+        *,
+        labels: Mapping[str, str] | None = None,
     ) -> tuple[Session, Observation]:
-        """Open a session on `start_url`.
+        """Open a session on `start_url`; one whose caller goes away is taken back.
 
-        Args:
-            start_url: http(s) address.
-            width: viewport width in CSS px.
-            height: viewport height in CSS px.
-            start: what the browser holds and tells pages, where not the server's defaults.
-            gym_url: http(s) address that pages may reach beside the start page's origin.
-
-        Raises:
-            UrlNotAllowed: not an http(s) address.
-            InvalidTask: the browser refuses what `start` says.
-            BrowserError: no browser to be had.
-            StartPageError: the page did not open.
+        Args and errors are those of `opening`.
         """
-        start_url = normalize_url(start_url)
-        opening = open_session(
-            self._backend,
-            self._settings,
-            start_url,
-            width,
-            height,
-            start or BrowserStart(),
-            gym_url,
-        )
-        work = self._task(self._seed(opening))
+        work = self.opening(start_url, width, height, start, gym_url, labels=labels)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -127,6 +111,49 @@ class Sessions:
             work.cancel()
             work.add_done_callback(self._discard_seeded)
             raise
+
+    def opening(
+        self,
+        start_url: str,
+        width: int,
+        height: int,
+        start: BrowserStart | None = None,
+        gym_url: str | None = None,
+        *,
+        session_id: str | None = None,
+        owner: Owner | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Seeding:
+        """Begin to open a session on `start_url`; cancelled, the task leaves nothing behind.
+
+        Args:
+            start_url: http(s) address.
+            width: viewport width in CSS px.
+            height: viewport height in CSS px.
+            start: what the browser holds and tells pages, where not the server's defaults.
+            gym_url: http(s) address that pages may reach beside the start page's origin.
+            session_id: one that is not in use; by default a new one.
+            owner: who chose it.
+            labels: what the rollout is called.
+
+        Raises:
+            UrlNotAllowed: not an http(s) address. The others are the task's:
+            InvalidTask: the browser refuses what `start` says.
+            BrowserError: no browser to be had.
+            StartPageError: the page did not open.
+        """
+        opening = open_session(
+            self._backend,
+            self._settings,
+            normalize_url(start_url),
+            width,
+            height,
+            start or BrowserStart(),
+            gym_url,
+            session_id or str(uuid.uuid4()),
+            labels or {},
+        )
+        return self._task(self._seed(opening, owner, labels or {}))
 
     async def step(
         self, session_id: str, batch: list[act.Action], operation_id: str | None = None
@@ -197,14 +224,39 @@ class Sessions:
     async def end(self, session_id: str) -> str | None:
         """Close a session; return None if this call closed it, else why it could not.
 
-        Work in flight fails at once: its browser context is closed under it.
+        Work in flight fails at once: its browser context is closed under it. If the browser
+        cannot be given back, that is raised, and the next call tries again.
         """
-        session = self._open.get(session_id)
+        session = self._open.get(session_id) or self._unreleased.get(session_id)
         if session is None:
             closed_by = self._closed.get(session_id)
             return f"the session was {closed_by} before" if closed_by else "no such session"
-        await asyncio.shield(self._task(self._end(session, "closed")))
+        self._take_out(session, "closed")
+        await asyncio.shield(self._task(self._release(session)))
         return None
+
+    def opened(self, session_id: str) -> Session | None:
+        """Return a session if it is open; like any request, this puts its expiry off."""
+        return self._find(session_id) if session_id in self._open else None
+
+    def closed_by(self, session_id: str) -> ClosedBy | None:
+        """Tell what closed a session, if any did and it is remembered."""
+        return self._closed.get(session_id)
+
+    def refuse(self, session_id: str) -> None:
+        """Remember an id as closed, whether or not there was a session of that id."""
+        if self._closed.get(session_id) is None:
+            self._closed.add(session_id, "closed")
+
+    def shown(self, session_id: str) -> tuple[Session, Observation]:
+        """Return a session with what its last seed or step showed.
+
+        Raises:
+            SessionError: unknown, expired or closed session.
+        """
+        session = self._find(session_id)
+        assert session.shown
+        return session, session.shown
 
     def _find(self, session_id: str) -> Session:
         session = self._open.get(session_id)
@@ -223,13 +275,22 @@ class Sessions:
         raise SessionError(f"there is no session {session_id!r} on this server", Fault.SESSION_GONE)
 
     async def _seed(
-        self, opening: Coroutine[Any, Any, tuple[Session, Observation]]
+        self,
+        opening: Coroutine[Any, Any, tuple[Session, Observation]],
+        owner: Owner | None,
+        labels: Mapping[str, str],
     ) -> tuple[Session, Observation]:
-        session, observation = await opening
+        try:
+            session, observation = await opening
+        except Exception as error:
+            logger.warning("no session for %s: %s", dict(labels), error)
+            raise
+        session.owner = owner
         self._open[session.session_id] = session
+        logger.info("session %s is open", session)
         return session, observation
 
-    def _discard_seeded(self, work: asyncio.Task[tuple[Session, Observation]]) -> None:
+    def _discard_seeded(self, work: Seeding) -> None:
         if not work.cancelled() and work.exception() is None:
             self._task(self._end(work.result()[0], "closed"))
 
@@ -301,17 +362,30 @@ class Sessions:
             session.in_flight -= 1
 
     async def _end(self, session: Session, closed_by: ClosedBy) -> None:
-        """Take a session out of service and give its browser back; only the first call acts."""
+        """Take a session out of service and give its browser back, now or later."""
+        self._take_out(session, closed_by)
+        await asyncio.shield(self._give_back(session))
+
+    def _take_out(self, session: Session, closed_by: ClosedBy) -> None:
+        """Take a session out of service; only the first call acts."""
         if self._open.pop(session.session_id, None) is None:
-            await session.lease.release()
             return
-        self._closed[session.session_id] = closed_by
-        while len(self._closed) > _REMEMBERED_CLOSED:
-            self._closed.popitem(last=False)
-        release = asyncio.create_task(session.release())
-        self._releases.add(release)
-        release.add_done_callback(self._releases.discard)
-        await asyncio.shield(release)
+        self._closed.add(session.session_id, closed_by)
+        self._unreleased[session.session_id] = session
+        logger.info("session %s was %s", session, closed_by)
+
+    async def _release(self, session: Session) -> None:
+        """Give a session's browser back; what goes wrong is raised, and can be tried again."""
+        await session.release()
+        if self._unreleased.get(session.session_id) is session:
+            del self._unreleased[session.session_id]
+
+    async def _give_back(self, session: Session) -> None:
+        """Do as `_release`; if it goes wrong, the expiry of idle sessions tries again."""
+        try:
+            await self._release(session)
+        except Exception:
+            logger.exception("session %s: the browser could not be given back", session)
 
     async def _expire_idle(self) -> None:
         limit = self._settings.idle_timeout_s
@@ -320,8 +394,10 @@ class Sessions:
             now = time.monotonic()
             for session in list(self._open.values()):
                 if not session.in_flight and now - session.last_used >= limit:
-                    logger.warning("session %s expired", session.session_id)
+                    logger.warning("session %s has been idle for too long", session)
                     await self._end(session, "expired")
+            for session in list(self._unreleased.values()):
+                await self._give_back(session)
 
     def _task[T](self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

@@ -129,7 +129,10 @@ class BrowserLease(Protocol):
         ...
 
     async def release(self) -> None:
-        """Give the context back. Safe to call again; only the first call acts."""
+        """Give the context back. Safe to call again; only the first call acts.
+
+        One that raised has not given it back: then the next call tries again.
+        """
         ...
 
 
