@@ -235,7 +235,7 @@ def run(arguments: argparse.Namespace) -> bool:
     output: Path = arguments.output
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    with chosen_model(arguments.provider) as model:
+    with chosen_model(arguments.provider, arguments.single_turn) as model:
         console.print(f"the model is {model.about}")
         _run_stack(arguments, model, output)
         rows = read_rows(output / ROWS_NAME)
@@ -299,6 +299,12 @@ def main() -> int:
         "(default: the embedded scripted model)",
     )
     parser.add_argument(
+        "--single-turn",
+        action="store_true",
+        help="let NeMo Gym's single_agent_turn_legacy environment server open, grade and close the "
+        "sessions (default: legacy_agent, which leaves that to the agent)",
+    )
+    parser.add_argument(
         "--tasks",
         type=_positive_number,
         metavar="N",
@@ -326,6 +332,8 @@ def main() -> int:
         help="seconds to wait for the servers (default 300)",
     )
     arguments = parser.parse_args()
+    if arguments.provider and arguments.single_turn:
+        parser.error("--single-turn is for the scripted model: leave --provider out")
     arguments.output = arguments.output.resolve()
     if problem := _not_ours(arguments.output):
         parser.error(f"--output {arguments.output} {problem}; it would be emptied: choose another")

@@ -42,6 +42,10 @@ class Model:
 SCRIPTED = Model(
     "the embedded scripted model; no provider is asked", "configs/demo.yaml", "browser_openai_agent"
 )
+SCRIPTED_SINGLE_TURN = Model(
+    SCRIPTED.about, "configs/demo_single_turn.yaml", "browser_openai_single_turn_agent"
+)
+"""The same, where the environment server opens, grades and closes the sessions."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +103,15 @@ PROVIDERS = {
 
 
 @contextmanager
-def chosen_model(provider: str | None) -> Iterator[Model]:
+def chosen_model(provider: str | None, single_turn: bool = False) -> Iterator[Model]:
     """Give the model to ask; a simulator runs for the length of the block.
 
     Args:
         provider: a name in `PROVIDERS`; the scripted model by default.
+        single_turn: whether the scripted model is behind the other environment server.
     """
     if provider is None:
-        yield SCRIPTED
+        yield SCRIPTED_SINGLE_TURN if single_turn else SCRIPTED
         return
     chosen = PROVIDERS[provider]
     config = f"configs/{provider}.yaml"

@@ -24,10 +24,11 @@ PTH=$VENV/lib/python3.13/site-packages/browser_gym.pth
 PACKAGES_FOR_PYTHON=3.13.14
 UV_VERSION=0.13.9
 OLDEST_UV_MINOR=8 # of 0.x
-# Servers inside the nemo-gym package: the one our stacks start beside our own, and models for
+# Servers inside the nemo-gym package: those our stacks start beside our own, and models for
 # `gym env start --model-type`.
 NEMO_GYM_SERVERS="
 environment_servers/legacy_agent
+environment_servers/single_agent_turn_legacy
 responses_api_models/openai_model
 responses_api_models/vllm_model"
 

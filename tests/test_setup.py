@@ -79,6 +79,7 @@ def test_every_server_has_a_link_to_the_one_environment():
     ]
     servers += [
         Path("environment_servers/legacy_agent"),
+        Path("environment_servers/single_agent_turn_legacy"),
         Path("responses_api_models/openai_model"),
         Path("responses_api_models/vllm_model"),
     ]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +18,25 @@ from nemo_gym.base_resources_server import (
     BaseRunRequest,
     BaseVerifyResponse,
 )
-from nemo_gym.base_responses_api_agent import BaseResponsesAPIAgentConfig, SimpleResponsesAPIAgent
+from nemo_gym.base_responses_api_agent import (
+    AgentCloseSessionResponse,
+    AgentSeedSessionRequest,
+    AgentSessionState,
+    BaseResponsesAPIAgentConfig,
+    SimpleResponsesAPIAgent,
+)
 from nemo_gym.config_types import ModelServerRef, ResourcesServerRef
+from nemo_gym.global_config import (
+    ATTEMPT_INDEX_KEY_NAME,
+    ROLLOUT_ID_KEY_NAME,
+    ROLLOUT_INDEX_KEY_NAME,
+    TASK_INDEX_KEY_NAME,
+)
 from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
+from nemo_gym.tool_access import DirectHTTPToolAccess, MCPToolAccess
 from pydantic import ConfigDict, Field, model_validator
 
+from resources_servers.browser_gym.contract import EPISODE_KEY
 from resources_servers.browser_gym.faults import Fault
 from responses_api_agents.browser_agent.adapters.base import Adapter
 from responses_api_agents.browser_agent.adapters.functions import Coordinates, FunctionsAdapter
@@ -30,11 +45,16 @@ from responses_api_agents.browser_agent.adapters.history import HistoryPolicy
 from responses_api_agents.browser_agent.adapters.openai import ComputerTool, OpenAIAdapter, State
 from responses_api_agents.browser_agent.adapters.openai_actions import browser_function_tools
 from responses_api_agents.browser_agent.cost import Price, Prices
-from responses_api_agents.browser_agent.environment import Environment
+from responses_api_agents.browser_agent.environment import Environment, SeededEnvironment
 from responses_api_agents.browser_agent.episode import Episode, Limits, SafetyPolicy
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_model
-from responses_api_agents.browser_agent.trajectory import Screenshots, Storing, response_of
-from responses_api_agents.browser_agent.transport import Transport
+from responses_api_agents.browser_agent.trajectory import (
+    Record,
+    Screenshots,
+    Storing,
+    response_of,
+)
+from responses_api_agents.browser_agent.transport import GrantedTransport, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +113,21 @@ class BrowserRunResponse(BaseVerifyResponse):
     model_config = ConfigDict(extra="allow")
 
 
+@dataclass
+class BrowserSessionState(AgentSessionState):
+    """One turn in a session that an environment server opened.
+
+    Attributes:
+        access: to that session.
+        params: of the turn, once it has been asked for.
+        turn: the episode, which goes on if the request is repeated or its caller goes away.
+    """
+
+    access: DirectHTTPToolAccess
+    params: dict[str, Any] | None = None
+    turn: asyncio.Task[NeMoGymResponse] | None = None
+
+
 class BrowserAgent(SimpleResponsesAPIAgent):
     """Runs browser episodes."""
 
@@ -119,11 +154,12 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         started = time.monotonic()
         environment = Environment(self._resources.post)
         episode = self._episode(environment, self.url_path_for_run("/v1/responses", body))
-        seed = {"verifier_metadata": body.verifier_metadata}
+        seed = {"verifier_metadata": body.verifier_metadata} | _names(body)
         row = body.model_dump(exclude_unset=True)
         verify_seconds = 0.0
         try:
             record = await episode.run(seed, _params(body.responses_create_params))
+            answer = record.answer
             row["response"] = response_of(record, self.config.model)
             verify_started = time.monotonic()
             if self.config.skip_verification:
@@ -133,28 +169,17 @@ class BrowserAgent(SimpleResponsesAPIAgent):
                 }
             else:
                 graded = await environment.verify(row | {"final_answer": record.answer})
+                answer = graded["final_answer"]  # another, if the session was finished before
             verify_seconds = time.monotonic() - verify_started
         except Exception as error:
-            if isinstance(error, RolloutFailure):
-                failure = error
-            else:
-                logger.exception("a rollout failed by a fault of the agent")
-                failure = RolloutFailure(Fault.AGENT_FAULT.kind, f"{type(error).__name__}: {error}")
-            task = body.verifier_metadata.get("task_id")
-            logger.warning("task %s is masked: %s: %s", task, failure.kind, failure.reason)
+            failure = _failure_of(error, str(body.verifier_metadata.get("task_id")))
             record = episode.record
+            answer = record.answer
             graded = row | _masked(failure, response_of(record, self.config.model))
         finally:
             await self._close(environment)
-        graded |= {
-            "final_answer": graded.get("final_answer", record.answer),
-            "termination_reason": record.termination_reason,
-            "first_observation": record.first,
-            "turns": record.turns,
-            "num_turns": len(record.turns),
-            "cost_usd": record.cost_usd,
-            "model_seconds": round(record.model_seconds, 3),
-            "browser_seconds": round(record.browser_seconds, 3),
+        graded |= _told(record) | {
+            "final_answer": answer,
             "verify_seconds": round(verify_seconds, 3),
             "total_seconds": round(time.monotonic() - started, 3),
         }
@@ -165,9 +190,17 @@ class BrowserAgent(SimpleResponsesAPIAgent):
     ) -> NeMoGymResponse:
         """Run one episode without grading it.
 
-        The start page stands in `metadata`: `start_url`, and on request `viewport_width` and
+        In an agent session it is one in the browser session that its environment server opened.
+        Else the start page stands in `metadata`: `start_url`, and on request `viewport_width` and
         `viewport_height` in CSS px.
         """
+        path = self.url_path_for_request("/v1/responses", request)
+        if agent_session_id := self._agent_session_id_from_request(request):
+            state = self._require_agent_session(agent_session_id)
+            assert isinstance(state, BrowserSessionState)
+            # Environment servers send null for what a row does not say.
+            params = {key: value for key, value in _params(body).items() if value is not None}
+            return await self._turn_of(state, path, params)
         metadata = dict(body.metadata or {})
         if not metadata.get("start_url"):
             raise HTTPException(422, "metadata.start_url is missing: which page to start on")
@@ -175,7 +208,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         seed = {key: metadata.pop(key) for key in keys if key in metadata}
         params = _params(body) | {"metadata": metadata or None}
         environment = Environment(self._resources.post)
-        episode = self._episode(environment, self.url_path_for_request("/v1/responses", request))
+        episode = self._episode(environment, path)
         try:
             record = await episode.run(seed, params)
         except RolloutFailure as failure:
@@ -191,6 +224,67 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         if status >= 400:
             raise HTTPException(502, f"the resources server answered HTTP {status}: {answer}")
         return AggregateMetrics.model_validate(answer)
+
+    async def _seed_agent_session_state(self, body: AgentSeedSessionRequest) -> BrowserSessionState:
+        accesses = self.effective_tool_accesses(body)
+        granted = [access for access in accesses if isinstance(access, DirectHTTPToolAccess)]
+        if len(granted) != 1:
+            raise HTTPException(
+                422,
+                f"tool_accesses: {len(granted)} of kind direct_http, but the browser session is "
+                "reached over exactly one; set resources_tool_transports: [direct_http] on the "
+                "environment server",
+            )
+        others = [a.name for a in accesses if isinstance(a, MCPToolAccess) and a.required]
+        if others or body.sandbox_access is not None:
+            raise HTTPException(
+                422, f"this agent takes no MCP tools and no sandbox: {', '.join(others) or 'one'}"
+            )
+        return BrowserSessionState(request=body, access=granted[0])
+
+    async def _close_agent_session_state(
+        self, state: AgentSessionState
+    ) -> AgentCloseSessionResponse:
+        assert isinstance(state, BrowserSessionState)
+        if state.turn:
+            state.turn.cancel()
+            await asyncio.wait([state.turn])
+        return AgentCloseSessionResponse(agent_session_id=state.request.agent_session_id)
+
+    async def _turn_of(
+        self, state: BrowserSessionState, model_path: str, params: dict[str, Any]
+    ) -> NeMoGymResponse:
+        """Return what the session's one turn comes to; a repeated request waits for the same."""
+        if state.turn is None:
+            state.params = params
+            state.turn = asyncio.create_task(self._play(state, model_path, params))
+        elif state.params != params:
+            raise HTTPException(409, "an agent session runs one turn, and this one has had another")
+        await asyncio.wait([state.turn])
+        if state.turn.cancelled():
+            raise HTTPException(409, "the agent session was closed during its turn")
+        return state.turn.result()
+
+    async def _play(
+        self, state: BrowserSessionState, model_path: str, params: dict[str, Any]
+    ) -> NeMoGymResponse:
+        """Run an episode in a seeded session, and tell of it in the response.
+
+        A failure is told there too: `/verify` makes a masked row of it.
+        """
+        started = time.monotonic()
+        environment = SeededEnvironment(GrantedTransport(state.access).post)
+        episode = self._episode(environment, model_path)
+        failed = {}
+        try:
+            await episode.run({}, params)
+        except Exception as error:
+            failure = _failure_of(error, state.request.task_id.task_id)
+            failed = {"failure_kind": failure.kind, "failure_reason": failure.reason}
+        told = _told(episode.record) | failed
+        told["total_seconds"] = round(time.monotonic() - started, 3)
+        response = response_of(episode.record, self.config.model)
+        return NeMoGymResponse.model_validate(response | {EPISODE_KEY: told})
 
     def _episode(self, environment: Environment, model_path: str) -> Episode:
         config = self.config
@@ -238,6 +332,38 @@ def _adapter(config: BrowserAgentConfig) -> Adapter:
 
 def _params(params: NeMoGymResponseCreateParamsNonStreaming) -> dict[str, Any]:
     return params.model_dump(mode="json", exclude_unset=True)
+
+
+def _names(body: BrowserRunRequest) -> dict[str, Any]:
+    """Return what names a rollout among its row's fields."""
+    keys = (TASK_INDEX_KEY_NAME, ROLLOUT_INDEX_KEY_NAME, ATTEMPT_INDEX_KEY_NAME)
+    row = (body.model_extra or {}) | {ROLLOUT_ID_KEY_NAME: body.capture_rollout_id}
+    return {key: row[key] for key in (*keys, ROLLOUT_ID_KEY_NAME) if row.get(key) is not None}
+
+
+def _failure_of(error: Exception, task_id: str) -> RolloutFailure:
+    """Return what masks a rollout that raised."""
+    if isinstance(error, RolloutFailure):
+        failure = error
+    else:
+        logger.error("a rollout failed by a fault of the agent", exc_info=error)
+        failure = RolloutFailure(Fault.AGENT_FAULT.kind, f"{type(error).__name__}: {error}")
+    logger.warning("task %s is masked: %s: %s", task_id, failure.kind, failure.reason)
+    return failure
+
+
+def _told(record: Record) -> dict[str, Any]:
+    """Return what a row has of an episode beside NeMo Gym's and the verifier's fields."""
+    return {
+        "final_answer": record.answer,
+        "termination_reason": record.termination_reason,
+        "first_observation": record.first,
+        "turns": record.turns,
+        "num_turns": len(record.turns),
+        "cost_usd": record.cost_usd,
+        "model_seconds": round(record.model_seconds, 3),
+        "browser_seconds": round(record.browser_seconds, 3),
+    }
 
 
 def _masked(failure: RolloutFailure, response: dict[str, Any]) -> dict[str, Any]:

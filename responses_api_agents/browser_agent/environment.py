@@ -38,10 +38,7 @@ class Environment:
         Raises:
             RolloutFailure: there is no browser, or the start page or task is unusable.
         """
-        answer = await self._call("/seed_session", fields)
-        self.env_id = answer["env_id"]
-        self._width, self._height = answer["viewport_width"], answer["viewport_height"]
-        return answer
+        return self._enter(await self._call("/seed_session", fields))
 
     async def step(self, actions: list[dict[str, Any]]) -> dict[str, Any]:
         """Run a batch; repeated by the transport, it still runs once.
@@ -84,8 +81,31 @@ class Environment:
             tabs=answer["tabs"],
         )
 
+    def _enter(self, answer: dict[str, Any]) -> dict[str, Any]:
+        self.env_id = answer["env_id"]
+        self._width, self._height = answer["viewport_width"], answer["viewport_height"]
+        return answer
+
     async def _call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         status, answer = await self._post(path, body)
         if status >= 400 or not isinstance(answer, dict):
             raise from_environment(status, answer)
         return answer
+
+
+class SeededEnvironment(Environment):
+    """A session that another has opened, and will have graded and closed."""
+
+    async def open(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what the session shows, as the server's answer to a seed.
+
+        Args:
+            fields: none; the session has its task.
+
+        Raises:
+            RolloutFailure: the session is gone.
+        """
+        return self._enter(await self._call("/observation", fields))
+
+    async def close(self) -> None:
+        """Leave the session as it is."""

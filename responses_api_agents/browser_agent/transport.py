@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 import aiohttp
-from nemo_gym.server_utils import ServerClient, get_response_json
+from nemo_gym.server_utils import ServerClient, get_response_json, request
+from nemo_gym.tool_access import DirectHTTPToolAccess
 
 from responses_api_agents.browser_agent.failures import from_transport
 
@@ -60,13 +61,7 @@ class Transport:
     async def _post(self, path: str, body: dict[str, Any], repeatable: bool) -> tuple[int, Any]:
         for tries_left in reversed(range(_TRIES)):
             try:
-                # One try of NeMo Gym's own, which otherwise repeats a lost connection for ever.
-                response = await self._client.post(
-                    server_name=self._server_name,
-                    url_path=path,
-                    json=body,
-                    _max_connection_retries=1,  # type: ignore[call-arg]
-                )
+                response = await self._send(path, body)
                 try:
                     return response.status, await get_response_json(response)
                 except ValueError:
@@ -77,3 +72,33 @@ class Transport:
                     raise from_transport(self._server_name, error) from error
             await asyncio.sleep(_DELAY_S)
         raise AssertionError("unreachable")
+
+    async def _send(self, path: str, body: dict[str, Any]) -> aiohttp.ClientResponse:
+        # One try of NeMo Gym's own, which otherwise repeats a lost connection for ever.
+        return await self._client.post(
+            server_name=self._server_name,
+            url_path=path,
+            json=body,
+            _max_connection_retries=1,  # type: ignore[call-arg]
+        )
+
+
+class GrantedTransport(Transport):
+    """Posts JSON to the server that an environment server gave access to."""
+
+    def __init__(self, access: DirectHTTPToolAccess) -> None:
+        """Post with the address, cookies and headers of `access`."""
+        self._access = access
+        self._server_name = access.name
+
+    async def _send(self, path: str, body: dict[str, Any]) -> aiohttp.ClientResponse:
+        return await request(
+            "POST",
+            str(self._access.base_url).rstrip("/") + path,
+            json=body,
+            cookies=self._access.cookies,
+            headers=dict(self._access.headers),
+            _internal=True,
+            _max_connection_retries=1,
+            _server_name=self._server_name,
+        )

@@ -156,8 +156,8 @@ def test_each_config_is_one_agent_of_its_files_name(path: Path) -> None:
     server = {"host": "127.0.0.1", "port": 1, "name": path.stem}
     config = BrowserAgentConfig.model_validate(agent | server)
     adapter = _adapter(config)
-    assert isinstance(adapter, OpenAIAdapter) == (path.stem == "browser_openai_agent")
-    environment = document[f"{path.stem}_environment"]["environment_servers"]["legacy_agent"]
+    assert isinstance(adapter, OpenAIAdapter) == path.stem.startswith("browser_openai_")
+    (environment,) = document[f"{path.stem}_environment"]["environment_servers"].values()
     assert environment["agent_server"]["name"] == path.stem
     if agent["model_server"]["name"] != "policy_model":  # which the stack has to name
         servers = with_included(str(path))
