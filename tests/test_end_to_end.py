@@ -1,5 +1,6 @@
 """The whole road through the `gym` command: rollouts, Ctrl-C, resume, profile, no leftovers."""
 
+import dataclasses
 import json
 import os
 import re
@@ -15,10 +16,17 @@ import psutil
 import pytest
 
 from scripts import demo
+from scripts.demo_models import SCRIPTED, SCRIPTED_SINGLE_TURN
 from scripts.processes import Processes
 
 DEMO = [sys.executable, str(demo.ROOT / "scripts" / "demo.py")]
 START_TIMEOUT_S = 240
+# The demo's stack, and beside it the agent behind the other environment server.
+SINGLE_TURN = SCRIPTED_SINGLE_TURN.agent
+SINGLE_TURN_CONFIG = f"responses_api_agents/browser_agent/configs/{SINGLE_TURN}.yaml"
+SOLUTIONS = json.loads(
+    (demo.ROOT / "resources_servers/browser_gym/demo_gym/solutions.json").read_text()
+)
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.whole_stack]
 
@@ -54,7 +62,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Processes,
     with (output / "log").open("wb") as log:
         processes = Processes(log)
         try:
-            demo.start_stack(processes, output, head_port, gym_port, START_TIMEOUT_S)
+            model = dataclasses.replace(
+                SCRIPTED,
+                overrides=(
+                    *("--config", SINGLE_TURN_CONFIG),
+                    f"++{SINGLE_TURN}.responses_api_agents.browser_agent.artifact_dir={output}/more",
+                ),
+            )
+            demo.start_stack(processes, output, head_port, gym_port, START_TIMEOUT_S, model)
             yield processes, head_port, output
         finally:
             processes.clean_up()
@@ -84,16 +99,35 @@ def test_rows_before_ctrl_c_survive_and_resume_goes_on(
     assert len(finished) == 12
     assert len({row["verifier_metadata"]["task_id"] for row in finished}) == 12
     assert not any(row["mask_sample"] for row in finished)
-    expected = json.loads(
-        (demo.ROOT / "resources_servers/browser_gym/demo_gym/solutions.json").read_text()
-    )
     for row in finished:
         task_id = row["verifier_metadata"]["task_id"]
-        assert row["reward"] == expected[task_id].get("expected_reward", 1), task_id
+        assert row["reward"] == SOLUTIONS[task_id].get("expected_reward", 1), task_id
         screenshots = [turn["screenshot"] for turn in row["turns"] if "screenshot" in turn]
         assert screenshots
         for screenshot in screenshots:
             assert (output / screenshot).stat().st_size > 1000
+
+
+def test_the_environment_server_that_owns_the_sessions(
+    stack: tuple[Processes, int, Path],
+) -> None:
+    processes, head_port, output = stack
+    tasks, rows_path = output / "few.jsonl", output / "few_rollouts.jsonl"
+    wanted = ("BRD-06", "DOC-05", "CRM-07")
+    lines = (demo.ROOT / "data" / "demo_tasks.jsonl").read_text().splitlines()
+    few = [line for line in lines if any(f'"{task}"' in line for task in wanted)]
+    tasks.write_text("\n".join(few).replace(":8777", f":{_gym_port(output)}") + "\n")
+    run = processes.start(*demo.eval_command(tasks, rows_path, 1, head_port, SINGLE_TURN))
+    assert run.wait(120) == 0
+    rows = {row["verifier_metadata"]["task_id"]: row for row in rows_of(rows_path)}
+    assert rows.keys() == set(wanted)
+    for task_id, row in rows.items():
+        assert not row["mask_sample"], row["failure_reason"]
+        assert row["reward"] == SOLUTIONS[task_id].get("expected_reward", 1), task_id
+        assert row["termination_reason"] == "finished"
+        assert row["final_answer"]
+        assert row["num_turns"] == len(row["turns"]) == len(SOLUTIONS[task_id]["turns"])
+        assert (output / row["first_observation"]["screenshot"]).stat().st_size > 1000
 
 
 def _gym_port(output: Path) -> str:
