@@ -243,8 +243,10 @@ class BrowserGymServer(SimpleResourcesServer):
     ) -> ResourcesSeedSessionResponse:
         episode, task = body.episode_id.capture_key, body.task_id
         owner = Owner(episode, f"{task.taskset}/{task.task_id}")
-        labels = {"episode_id": episode, "task_id": task.task_id}
-        opening = self._opening(SeedRequest.model_validate(body.task_data), labels)
+        row = SeedRequest.model_validate(body.task_data)
+        # NeMo Gym numbers tasks whose rows have no `task_id` outside of `verifier_metadata`.
+        labels = {"episode_id": episode, "task_id": task.task_id} | _labels(row)
+        opening = self._opening(row, labels)
         session = await self._chosen.seed(body.resources_session_id, owner, **opening)
         request.session[SESSION_ID_KEY] = session.session_id
         # This body takes no more; `/observation` tells the rest.

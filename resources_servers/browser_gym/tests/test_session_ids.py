@@ -227,7 +227,13 @@ async def test_a_browser_that_was_not_given_back_can_be_given_back_again(
 async def test_only_idle_sessions_expire(
     new_client: ClientFactory, site: str, gym: FakeGym, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = await new_client(browser_processes=1, warm_contexts=0, session_idle_timeout_s=0.5)
+    client = await new_client(
+        browser_processes=1,
+        warm_contexts=0,
+        max_sessions=1,
+        queue_timeout_s=0.1,
+        session_idle_timeout_s=0.5,
+    )
     body = seed_body("busy", f"{site}/links.html")
     await client.post("/seed_session", body)
     waiting = {"type": "wait", "ms": 1000}
@@ -235,6 +241,8 @@ async def test_only_idle_sessions_expire(
     steps = [client.step("busy", waiting) for _ in range(2)]
     answers = await asyncio.gather(*steps)
     assert [answered["results"][0]["status"] for answered in answers] == ["ok", "ok"]
+    full = await client.post("/seed_session", seed_body("idle", f"{site}/links.html"), 503)
+    assert full["failure_kind"] == "provider_quota_exhausted"
 
     async def slow_verdict(_: Any) -> Response:
         await asyncio.sleep(1)

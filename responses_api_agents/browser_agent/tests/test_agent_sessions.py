@@ -1,6 +1,7 @@
 """Turns in a session that NeMo Gym's environment server opens, has graded and closes."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -119,8 +120,14 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_rows_of_both_ways_hold_the_same(
-    environment: str, site: str, tmp_path: Path, fails: bool
+    environment: str,
+    site: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    fails: bool,
 ) -> None:
+    caplog.set_level(logging.INFO, "resources_servers.browser_gym.sessions")
+
     async def play(single: bool) -> dict[str, Any]:
         policy = script([computer_call(SECOND)], [message("There it is.")])
 
@@ -142,6 +149,9 @@ async def test_rows_of_both_ways_hold_the_same(
         return answered.json()
 
     legacy, single = await play(False), await play(True)
+    opened = [record.getMessage() for record in caplog.records if "is open" in record.getMessage()]
+    assert len(opened) == 2
+    assert all("episode_id='3-1' task_id='T-1'" in line for line in opened), opened
     assert single.pop("agent_ref") == {"name": "browser_openai_agent"}
     assert single["response"].keys() == legacy["response"].keys()
     expected = ("transport_timeout", "failure", 1) if fails else (None, "finished", 2)
@@ -228,6 +238,14 @@ async def test_a_repeated_turn_is_the_same_turn(
         assert await sessions(environment) == 1  # it is another's to close
         await session.close_browser()
     assert await sessions(environment) == 0
+
+
+async def test_more_than_one_worker_is_refused(environment: str, site: str, tmp_path: Path) -> None:
+    async with running_stack(script(), environment, tmp_path, num_workers=2) as stack:
+        session = AgentSession("workers", stack.http, environment, site)
+        with pytest.raises(ValueError, match="num_workers=1"):
+            await session.open()
+        await session.close_browser()
 
 
 async def test_a_close_ends_the_turn_that_runs(environment: str, site: str, tmp_path: Path) -> None:
