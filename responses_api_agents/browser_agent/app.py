@@ -273,7 +273,8 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         A failure is told there too: `/verify` makes a masked row of it.
         """
         started = time.monotonic()
-        environment = SeededEnvironment(GrantedTransport(state.access).post)
+        transport = GrantedTransport(state.access, self.config.environment_timeout_s)
+        environment = SeededEnvironment(transport.post)
         episode = self._episode(environment, model_path)
         failed = {}
         try:

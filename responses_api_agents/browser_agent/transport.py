@@ -86,10 +86,11 @@ class Transport:
 class GrantedTransport(Transport):
     """Posts JSON to the server that an environment server gave access to."""
 
-    def __init__(self, access: DirectHTTPToolAccess) -> None:
-        """Post with the address, cookies and headers of `access`."""
+    def __init__(self, access: DirectHTTPToolAccess, timeout_s: float | None = None) -> None:
+        """Post with the address, cookies and headers of `access`; `timeout_s` as above."""
         self._access = access
         self._server_name = access.name
+        self._timeout_s = timeout_s
 
     async def _send(self, path: str, body: dict[str, Any]) -> aiohttp.ClientResponse:
         return await request(
