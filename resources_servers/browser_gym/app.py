@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -25,9 +25,8 @@ from nemo_gym.base_resources_server import (
     ReverifyMode,
     SimpleResourcesServer,
 )
-from nemo_gym.rollout_correlation import maybe_rollout_id_from_run_body
 from nemo_gym.server_utils import SESSION_ID_KEY
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Field
 
 from resources_servers.browser_gym.browser.backend import BrowserError
 from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
@@ -52,6 +51,7 @@ from resources_servers.browser_gym.demo_gym.server import running as running_dem
 from resources_servers.browser_gym.disconnect import while_connected
 from resources_servers.browser_gym.error_answers import add_error_answers
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
+from resources_servers.browser_gym.seed_body import SeedBody, labels_of
 from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
 from resources_servers.browser_gym.session_ids import ChosenSessions
 from resources_servers.browser_gym.sessions import Sessions
@@ -92,19 +92,6 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
     # The browser a rollout is graded on is gone when the rollout is over.
     REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.UNSUPPORTED
-
-
-def _kind_of_seed(body: Any) -> str:
-    typed = isinstance(body, dict) and "resources_session_id" in body
-    return "typed" if typed or isinstance(body, ResourcesSeedSessionRequest) else "legacy"
-
-
-SeedBody = Annotated[
-    Annotated[ResourcesSeedSessionRequest, Tag("typed")] | Annotated[SeedRequest, Tag("legacy")],
-    Discriminator(_kind_of_seed),
-    Body(),
-]
-"""What seeds a session: a body of ours, or one of NeMo Gym's that names the session's id."""
 
 
 class BrowserVerifyRequest(BaseVerifyRequest):
@@ -229,14 +216,16 @@ class BrowserGymServer(SimpleResourcesServer):
         self, request: Request, body: SeedBody
     ) -> SeedResponse | ResourcesSeedSessionResponse:
         """Open a session on the task's start page."""
-        with self._telemetry.seeding():
-            if isinstance(body, ResourcesSeedSessionRequest):
+        if isinstance(body, ResourcesSeedSessionRequest):
+            with self._telemetry.seeding():
                 return await self._seed_chosen(request, body)
-            opening = self._opening(body, _labels(body))
-            seeding = self._sessions.seed(**opening)
-            session, observation = await while_connected(request, seeding)
+        session, observation = await while_connected(request, self._seed(body))
         request.session[SESSION_ID_KEY] = session.session_id
         return _opened(session, observation)
+
+    async def _seed(self, body: SeedRequest) -> tuple[Session, Observation]:
+        with self._telemetry.seeding():
+            return await self._sessions.seed(**self._opening(body, labels_of(body)))
 
     async def _seed_chosen(
         self, request: Request, body: ResourcesSeedSessionRequest
@@ -245,7 +234,7 @@ class BrowserGymServer(SimpleResourcesServer):
         owner = Owner(episode, f"{task.taskset}/{task.task_id}")
         row = SeedRequest.model_validate(body.task_data)
         # NeMo Gym numbers tasks whose rows have no `task_id` outside of `verifier_metadata`.
-        labels = {"episode_id": episode, "task_id": task.task_id} | _labels(row)
+        labels = {"episode_id": episode, "task_id": task.task_id} | labels_of(row)
         opening = self._opening(row, labels)
         session = await self._chosen.seed(body.resources_session_id, owner, **opening)
         request.session[SESSION_ID_KEY] = session.session_id
@@ -407,17 +396,6 @@ def _masked(kind: str, reason: str | None) -> dict[str, Any]:
         "failure_kind": kind,
         "failure_reason": reason,
     }
-
-
-def _labels(body: SeedRequest) -> dict[str, str]:
-    """Return what the rollout of a seed that is a task row, or part of one, is called."""
-    try:
-        episode = maybe_rollout_id_from_run_body(body.model_extra or {})
-    except (ValueError, TypeError) as error:
-        raise InvalidTask(f"_ng_rollout_id, _ng_attempt_index: {error}") from error
-    task = (body.verifier_metadata or {}).get("task_id")
-    labels = {"episode_id": episode, "task_id": task}
-    return {key: str(value) for key, value in labels.items() if value is not None}
 
 
 def _opened(session: Session, observation: Observation) -> SeedResponse:

@@ -108,8 +108,10 @@ class ChosenSessions:
             )
         self._sessions.refuse(session_id)  # from now on, also if the rest takes time or fails
         if seeding:
-            seeding[1].cancel()
-            await asyncio.wait([seeding[1]])
+            work = seeding[1]
+            if not work.cancelling():  # a second time would interrupt what it cleans up
+                work.cancel()
+            await asyncio.wait([work])
         await self._sessions.end(session_id)
 
 
