@@ -64,7 +64,12 @@ def build_server(**config: Any) -> FastAPI:
     base |= {"domain": "agent", "allow_private_addresses": True}
     settings = BrowserGymConfig.model_validate(base | config)
     server = BrowserGymServer(config=settings, server_client=MagicMock(spec=ServerClient))
-    return server.setup_webserver()
+    app = server.setup_webserver()
+    if settings.expose_tools_over_mcp:
+        from nemo_gym.mcp_auto_exposure import maybe_auto_expose
+
+        maybe_auto_expose(server, app)
+    return app
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30) -> None:

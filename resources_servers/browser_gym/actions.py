@@ -24,6 +24,7 @@ MAX_QUERY_LENGTH = 1_000
 
 
 _Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
+_Ref = Annotated[str, Field(min_length=1, max_length=20)]
 
 
 class Point(BaseModel):
@@ -42,15 +43,21 @@ class _Action(BaseModel):
 
 
 class _AtOptionalPoint(_Action):
-    """An action at a point, or at the current cursor when both coordinates are missing."""
+    """An action at a point, at an element that has a ref, or else at the current cursor.
+
+    The element is scrolled into view if need be, and the point is where a click reaches it.
+    """
 
     x: float | None = None
     y: float | None = None
+    ref: _Ref | None = None
 
     @model_validator(mode="after")
-    def _both_or_neither(self) -> _AtOptionalPoint:
+    def _one_place(self) -> _AtOptionalPoint:
         if (self.x is None) != (self.y is None):
             raise ValueError("give both x and y, or neither for the current cursor")
+        if self.ref is not None and self.x is not None:
+            raise ValueError("give either x and y or a ref")
         return self
 
 
@@ -100,6 +107,13 @@ class ListElements(_Action):
     type: Literal["list_elements"] = "list_elements"
 
 
+class ScrollTo(_Action):
+    """Scroll the element that `list_elements` gave a ref into view."""
+
+    type: Literal["scroll_to"] = "scroll_to"
+    ref: _Ref
+
+
 class SetValue(_AtOptionalPoint):
     """Set the value of the field at a point, or of the one that `list_elements` gave a ref.
 
@@ -109,12 +123,11 @@ class SetValue(_AtOptionalPoint):
     """
 
     type: Literal["set_value"] = "set_value"
-    ref: str | None = Field(default=None, min_length=1, max_length=20)
     value: _Text | bool | int | float | Annotated[list[_Text], Field(max_length=1000)]
 
     @model_validator(mode="after")
     def _point_or_ref(self) -> SetValue:
-        if (self.x is None) == (self.ref is None):
+        if self.x is None and self.ref is None:
             raise ValueError("give either x and y or a ref")
         return self
 
@@ -129,13 +142,17 @@ class Click(_AtOptionalPoint):
     hold_ms: int = Field(default=0, ge=0, le=MAX_HOLD_MS)
 
 
-class Move(_Action):
-    """Move the pointer."""
+class Move(_AtOptionalPoint):
+    """Move the pointer to a point or an element."""
 
     type: Literal["move"] = "move"
-    x: float
-    y: float
     modifiers: list[Modifier] = []
+
+    @model_validator(mode="after")
+    def _point_or_ref(self) -> Move:
+        if self.x is None and self.ref is None:
+            raise ValueError("give either x and y or a ref")
+        return self
 
 
 class MouseDown(_AtOptionalPoint):
@@ -185,7 +202,11 @@ class Scroll(_AtOptionalPoint):
 
 
 class Type(_AtOptionalPoint):
-    """Type text into the focused element; with a point, click there first."""
+    """Type text into the focused element; with a point or a ref, click there first.
+
+    Given a ref, the text goes behind what is in the field, and what takes no keys (a select, a
+    slider, a date) is set as `SetValue` does.
+    """
 
     type: Literal["type"] = "type"
     text: str = Field(max_length=MAX_TEXT_LENGTH)
@@ -292,6 +313,7 @@ Action = Annotated[
     | PageText
     | Find
     | ListElements
+    | ScrollTo
     | SetValue
     | Click
     | Move

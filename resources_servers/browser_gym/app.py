@@ -25,9 +25,11 @@ from nemo_gym.base_resources_server import (
     ReverifyMode,
     SimpleResourcesServer,
 )
+from nemo_gym.openai_utils import NeMoGymResponseOutputMessage
 from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import ConfigDict, Field
 
+from resources_servers.browser_gym import element_calls
 from resources_servers.browser_gym.browser.backend import BrowserError
 from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
@@ -55,7 +57,6 @@ from resources_servers.browser_gym.seed_body import SeedBody, labels_of
 from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
 from resources_servers.browser_gym.session_ids import ChosenSessions
 from resources_servers.browser_gym.sessions import Sessions
-from resources_servers.browser_gym.strict_json import StrictJson
 from resources_servers.browser_gym.task_row import ClockMode, VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verification.contract import Evidence, Verifier
@@ -79,6 +80,7 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     screenshot_format: ImageFormat = "jpeg"
     screenshot_quality: int = Field(default=85, ge=1, le=100)
     settle_max_ms: int = Field(default=3000, ge=0)
+    observation_max_chars: int = Field(default=8000, ge=500)
     action_timeout_s: float = Field(default=15, gt=0)
     navigation_timeout_s: float = Field(default=30, gt=0)
     session_idle_timeout_s: float = Field(default=900, gt=0)
@@ -160,7 +162,8 @@ class BrowserGymServer(SimpleResourcesServer):
         app.post("/close", response_model=CloseResponse)(self.close)
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
-        app.add_middleware(StrictJson)
+        element_calls.add_routes(app, self.use_tool)
+        element_calls.check_bodies(app)
         add_error_answers(app)
         outer = app.router.lifespan_context
 
@@ -287,6 +290,21 @@ class BrowserGymServer(SimpleResourcesServer):
             **_observed(observation),
         )
 
+    async def use_tool(self, request: Request, name: str) -> str:
+        """Use an element tool in the session of the cookie; return the text for the model."""
+        return await element_calls.use_tool(
+            self._sessions,
+            _session_id(request, None),
+            name,
+            await request.body(),
+            self.config.observation_max_chars,
+            self._telemetry.stepped,
+        )
+
+    def mcp_tools(self, harvested: list[Any], catchall: Any) -> list[Any]:
+        """Offer the element tools over MCP, if `expose_tools_over_mcp` is set, and nothing else."""
+        return element_calls.over_mcp(harvested)
+
     async def dump_local_storage(self, request: Request, body: DumpRequest) -> DumpResponse:
         """Tell what is in localStorage now, what was there at the start, and what is asked for."""
         state, more = await self._sessions.dump(_session_id(request, body.env_id), body.include)
@@ -338,7 +356,7 @@ class BrowserGymServer(SimpleResourcesServer):
         if told.get("failure_kind"):
             graded = _masked(told["failure_kind"], told.get("failure_reason"))
         else:
-            graded = await self._graded(verifier, session_id, row.get("final_answer") or "")
+            graded = await self._graded(verifier, session_id, _answer(body, told))
         if told:
             seconds = time.monotonic() - started
             graded["verify_seconds"] = round(seconds, 3)
@@ -386,6 +404,16 @@ class BrowserGymServer(SimpleResourcesServer):
 def _session_id(request: Request, env_id: str | None) -> str:
     """Return the session named in the body, else the one of the session cookie."""
     return env_id or request.session[SESSION_ID_KEY]
+
+
+def _answer(body: BrowserVerifyRequest, told: dict[str, Any]) -> str:
+    """Return the model's answer: the one its agent names, else the message that ends it all."""
+    if "final_answer" in told or "final_answer" in body.model_fields_set:
+        return told.get("final_answer", body.final_answer) or ""
+    last = body.response.output[-1] if body.response.output else None
+    if not isinstance(last, NeMoGymResponseOutputMessage):
+        return ""
+    return "\n".join(part.text for part in last.content if part.type == "output_text")
 
 
 def _masked(kind: str, reason: str | None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from resources_servers.browser_gym.browser.final_state import (
     read_final,
     read_more,
 )
-from resources_servers.browser_gym.browser.page import ActionResult, Observation
+from resources_servers.browser_gym.browser.page import ActionResult, Observation, Words
 from resources_servers.browser_gym.browser.policy import normalize_url
 from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.session import (
@@ -156,9 +156,13 @@ class Sessions:
         return self._task(self._seed(opening, owner, labels or {}))
 
     async def step(
-        self, session_id: str, batch: list[act.Action], operation_id: str | None = None
+        self,
+        session_id: str,
+        batch: list[act.Action],
+        operation_id: str | None = None,
+        words: Words | None = None,
     ) -> StepOutcome:
-        """Run a batch in a session, once per `operation_id`.
+        """Run a batch in a session, once per `operation_id`; observe in `words` if they are given.
 
         In a finished session nothing runs: the first action's error says so.
 
@@ -173,7 +177,7 @@ class Sessions:
             if session.finishing:
                 work = self._refuse(session, session.finishing, batch)
             else:
-                work = self._step(session, batch)
+                work = self._step(session, batch, words)
             operation = Operation(batch, self._task(work))
             if operation_id:
                 session.operations[operation_id] = operation
@@ -184,6 +188,15 @@ class Sessions:
                 f"operation_id {operation_id!r} was used for another batch; use a new id"
             )
         return await asyncio.shield(operation.task)
+
+    def viewport(self, session_id: str) -> tuple[int, int]:
+        """Return the width and height of a session's viewport in CSS px.
+
+        Raises:
+            SessionError: unknown, expired or closed session.
+        """
+        session = self._find(session_id)
+        return session.width, session.height
 
     async def dump(
         self, session_id: str, more: Collection[More] = ()
@@ -294,9 +307,11 @@ class Sessions:
         if not work.cancelled() and work.exception() is None:
             self._task(self._end(work.result()[0], "closed"))
 
-    async def _step(self, session: Session, batch: list[act.Action]) -> StepOutcome:
+    async def _step(
+        self, session: Session, batch: list[act.Action], words: Words | None
+    ) -> StepOutcome:
         async with self._using(session):
-            results, session.shown = await session.driver.run(batch)
+            results, session.shown = await session.driver.run(batch, words)
             return results, session.shown
 
     async def _refuse(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from typing import Any
 
 from starlette.responses import JSONResponse
@@ -22,13 +23,15 @@ _Path = tuple[str | int, ...]
 class StrictJson:
     """ASGI middleware: a POST whose body is not clean JSON is answered with 422."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap `app`."""
+    def __init__(self, app: ASGIApp, *, but: Collection[str] = ()) -> None:
+        """Wrap `app`, whose paths `but` look at their bodies themselves."""
         self._app = app
+        self._but = frozenset(but)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it and name the field."""
-        if scope["type"] != "http" or scope["method"] != "POST":
+        judged = scope["type"] == "http" and scope["method"] == "POST"
+        if not judged or scope["path"] in self._but:
             await self._app(scope, receive, send)
             return
         body = await _read(receive)

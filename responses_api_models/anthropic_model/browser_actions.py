@@ -21,8 +21,6 @@ Json = dict[str, Any]
 DEFAULT_SCROLL_AMOUNT = 3
 # Results of these hold the state of the tabs instead of text and images.
 TAB_MEMBERS = frozenset(("new_tab", "list_tabs", "switch_tab", "close_tab"))
-# Members that no canonical action can carry out; those that are on by default are switched off.
-UNSUPPORTED_BY_DEFAULT_ON = ("scroll_to",)
 HISTORY = {"back": "go_back", "forward": "go_forward", "reload": "reload"}
 _HISTORY_URLS = {name: url for url, name in HISTORY.items()}
 
@@ -40,6 +38,7 @@ FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "type": ({"text"}, set()),
     "key": ({"text"}, {"repeat"}),
     "hold_key": ({"text", "duration"}, set()),
+    "scroll_to": ({"target"}, set()),
     "form_input": ({"target", "value"}, set()),
     "read_page": (set(), {"filter", "depth", "ref"}),
     "find": ({"query"}, set()),
@@ -90,6 +89,11 @@ def decode(member: str, fields: Json, frame: Frame) -> Json:
         case "scroll":
             fields = {"scroll_amount": DEFAULT_SCROLL_AMOUNT} | fields
             return {"type": "scroll"} | computer.scrolled(fields) | _target(fields, "target", frame)
+        case "scroll_to":
+            place = _target(fields, "target", frame)
+            if "ref" not in place:
+                raise Untranslatable("'target' must be of type 'ref'")
+            return {"type": "scroll_to"} | place
         case "type":
             return {"type": "type", "text": text(fields, "text")}
         case "key":
@@ -144,7 +148,9 @@ def encode(action: Json, frame: Frame) -> tuple[str, Json]:
             return "left_click_drag", {"from": first, "target": last}
         case "scroll" if not action.get("modifiers"):
             return "scroll", {"target": _sent(action, frame)} | computer.notches(action)
-        case "type":
+        case "scroll_to":
+            return "scroll_to", {"target": _sent(action, frame)}
+        case "type" if action.get("ref") is None:
             return "type", computer.typed(action)
         case "key":
             return "key", computer.encode_key(action)

@@ -23,7 +23,7 @@ CANONICAL_NAMES = {
     *("click", "move", "mouse_down", "mouse_up", "drag", "scroll", "type", "key", "hold_key"),
     *("wait", "navigate", "go_back", "go_forward", "reload", "new_tab", "switch_tab"),
     *("close_tab", "list_tabs", "cursor_position", "screenshot", "zoom", "page_text", "find"),
-    *("list_elements", "set_value"),
+    *("list_elements", "scroll_to", "set_value"),
 }
 
 

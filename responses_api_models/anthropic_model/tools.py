@@ -127,11 +127,7 @@ def build_offer(tools: Sequence[Json], settings: RequestSettings, facts: ModelFa
 def _computer_entry(name: ComputerTool, frame: Frame, settings: RequestSettings) -> Json:
     entry: Json = {"type": name}
     if name in TOOLSET_NAMES:
-        configs = {}
-        if name == "browser_toolset_20260801":
-            off = browser_actions.UNSUPPORTED_BY_DEFAULT_ON
-            configs = {member: {"enabled": False} for member in off}
-        configs |= settings.toolset_configs
+        configs = settings.toolset_configs
         return entry | ({"configs": configs} if configs else {})
     size = {"display_width_px": frame.sent_width, "display_height_px": frame.sent_height}
     zoom = {"enable_zoom": True} if name == "computer_20251124" else {}

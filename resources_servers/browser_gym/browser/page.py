@@ -47,6 +47,7 @@ _NEED_NO_PAGE = (
     | act.ListTabs
     | act.CursorPosition
 )
+_AT_AN_ELEMENT = act.Click | act.Move | act.MouseDown | act.MouseUp | act.Scroll | act.Type
 _BUSY = (
     "the page is busy with a script that lets nothing else run; wait, or navigate, reload or close "
     "the tab to stop it"
@@ -78,6 +79,7 @@ class Observation:
         image: the active tab's viewport, or the region of it that the last action zoomed into
             (a `zoom` event says which); None if the page did not draw in time.
         url: of the active tab.
+        words: what the page shows in words, if that was asked for instead of an image.
         tabs: `{tab_id, index, url, title, active}` for each tab.
         events: what happened by itself since the last observation; the README lists them.
         settled: whether the page was quiet before the bound.
@@ -91,6 +93,20 @@ class Observation:
     events: list[dict[str, Any]]
     settled: bool
     timings_ms: dict[str, float] = field(default_factory=dict)
+    words: str | None = None
+
+
+@dataclass(frozen=True)
+class Words:
+    """An observation in words instead of an image.
+
+    Attributes:
+        max_chars: length of the page's words that is not passed.
+        query: only the lines that hold this text.
+    """
+
+    max_chars: int
+    query: str | None = None
 
 
 class PageDriver:
@@ -141,8 +157,10 @@ class PageDriver:
         self._input = Input(tabs, clock, self._settler.pass_time, width=width, height=height)
         self._reader = Reader(tabs, reach)
 
-    async def run(self, batch: list[act.Action]) -> tuple[list[ActionResult], Observation]:
-        """Run a batch in order up to its first failure, then observe once."""
+    async def run(
+        self, batch: list[act.Action], words: Words | None = None
+    ) -> tuple[list[ActionResult], Observation]:
+        """Run a batch in order up to its first failure, then observe once, perhaps in words."""
         started = time.monotonic()
         self._settler.mark()
         results: list[ActionResult] = []
@@ -159,23 +177,29 @@ class PageDriver:
             results.append(result)
             failed = result.status == "error"
         acted_ms = (time.monotonic() - started) * 1000
-        observation = await self.observe()
+        observation = await self.observe(words=words)
         observation.timings_ms["act"] = round(acted_ms, 1)
         return results, observation
 
-    async def observe(self, beside: Callable[[], Awaitable[None]] | None = None) -> Observation:
+    async def observe(
+        self,
+        beside: Callable[[], Awaitable[None]] | None = None,
+        words: Words | None = None,
+    ) -> Observation:
         """Wait for a quiet page and return what it shows.
 
         Args:
             beside: what else to do with the quiet page while the screenshot is taken.
+            words: say it in words instead of taking a screenshot.
         """
         started = time.monotonic()
         settled = await self._settle(STEP_MS)
         settled_at = time.monotonic()
         tab = self._tabs.active
         zoom, self._zoom = self._zoom, None
-        image, tabs, *_ = await asyncio.gather(
-            self._camera.capture(tab, zoom),
+        image, told, tabs, *_ = await asyncio.gather(
+            self._camera.capture(tab, zoom) if words is None else asyncio.sleep(0),
+            self._in_words(tab, words) if words else asyncio.sleep(0),
             self._tabs.describe(),
             self._clock.pause(),
             beside() if beside else asyncio.sleep(0),
@@ -189,6 +213,7 @@ class PageDriver:
                 "blocked", url=tab.page.url, reason="it is out of bounds and was left"
             )
             image = await self._leave(tab)
+            told = words and "(the page was left)"
             tabs = await self._tabs.describe()
         elif zoom and image:
             self._tabs.report("zoom", region=zoom.model_dump())
@@ -203,7 +228,22 @@ class PageDriver:
                 "settle": round((settled_at - started) * 1000, 1),
                 "capture": round((time.monotonic() - settled_at) * 1000, 1),
             },
+            words=told,
         )
+
+    async def _in_words(self, tab: Tab, words: Words) -> str:
+        """Return what the page shows; why it cannot be told, if so."""
+        try:
+            async with asyncio.timeout(self._action_timeout_s):
+                return await tab.pulse.unless_busy(
+                    lambda: self._reader.observe(words.max_chars, words.query)
+                )
+        except PageBusy:
+            return f"(not read: {_BUSY})"
+        except ActionError as error:
+            return f"(not read: {error})"
+        except (Error, TimeoutError):
+            return "(not read: the page crashed, or does not answer)"
 
     async def _leave(self, tab: Tab) -> Image | None:
         """Leave a page that must not be seen; return what is shown then, if it could be left."""
@@ -293,6 +333,12 @@ class PageDriver:
         if (answer := await self._tabs.uploads.take(action)) is not None:
             return answer
         tab = self._tabs.active
+        if isinstance(action, _AT_AN_ELEMENT) and action.ref:
+            if isinstance(action, act.Type):
+                return await self._type_into(action, action.ref)
+            pressing = isinstance(action, act.Click | act.MouseDown)
+            spot = await self._reader.locate(action.ref, must_work=pressing)
+            action = action.model_copy(update={"x": spot.x, "y": spot.y, "ref": None})
         match action:
             case act.Screenshot():
                 return None
@@ -304,6 +350,8 @@ class PageDriver:
                 return await self._reader.find(action.query)
             case act.ListElements():
                 return await self._reader.list_elements()
+            case act.ScrollTo():
+                await self._reader.locate(action.ref)
             case act.SetValue():
                 if action.x is not None and action.y is not None:
                     self._input.check_inside(action.x, action.y)
@@ -354,6 +402,20 @@ class PageDriver:
                 if self._input.cursor is None:
                     return "the pointer has not been placed yet"
                 return "x={:g}, y={:g}".format(*self._input.cursor)
+        return None
+
+    async def _type_into(self, action: act.Type, ref: str) -> str | None:
+        """Type into an element behind what is in it, or set the value of one that takes no keys."""
+        spot = await self._reader.locate(ref, must_work=True)
+        if not spot.takes_keys:
+            text = await self._reader.set_value(act.SetValue(ref=ref, value=action.text))
+            if action.press_enter:
+                await self._input.key(act.Key(chords=[["Enter"]]))
+            return text
+        await self._input.click(act.Click(x=spot.x, y=spot.y))
+        if not action.clear_first and not await self._reader.caret_to_end(ref):
+            await self._input.key(act.Key(chords=[["End"]]))
+        await self._input.type(action.model_copy(update={"ref": None}))
         return None
 
     async def _tabs_text(self) -> str:

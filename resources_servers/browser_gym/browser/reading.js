@@ -2,7 +2,8 @@
 // DOM but none of its script objects, so nothing that the page redefined is in its way, and the
 // page sees nothing of it. What is kept in `globalThis` lasts until the document is left.
 //
-// A command answers {text} or {error}, both for the model. Points are CSS px of the top viewport.
+// A command answers {text} or {error}, both for the model. Points are CSS px of the top viewport: of
+// a frame of another site, which is read by itself, `options.place` says where on it the frame is.
 (command, options) => {
   const refs = (globalThis.browserGymRefs ??= { elements: new Map(), names: new WeakMap() });
   const MAX_NAME = 80;
@@ -15,8 +16,12 @@
 
   // ---- The tree as it is drawn: open shadow roots, slots and frames of the same origin.
 
-  const innerDocument = element =>
-    element.localName === "iframe" || element.localName === "frame" ? element.contentDocument : null;
+  const isFrame = element => element.localName === "iframe" || element.localName === "frame";
+  const innerDocument = element => isFrame(element) ? element.contentDocument : null;
+
+  // A frame of another site, which is read by itself and told of behind the page.
+  const isForeign = element => isFrame(element) && !innerDocument(element)
+    && element.clientWidth > 0 && element.clientHeight > 0;
 
   const childrenOf = element => {
     if (element.shadowRoot) return element.shadowRoot.childNodes;
@@ -52,6 +57,8 @@
 
   // ---- Geometry in the top viewport.
 
+  const place = options.place
+    ?? { left: 0, top: 0, view: { left: 0, top: 0, right: innerWidth, bottom: innerHeight } };
   const boxOf = (rect, ownerDocument) => {
     let { left, top, right, bottom } = rect;
     for (let frame; (frame = ownerDocument.defaultView?.frameElement);) {
@@ -60,10 +67,12 @@
       [left, right, top, bottom] = [left + dx, right + dx, top + dy, bottom + dy];
       ownerDocument = frame.ownerDocument;
     }
-    return { left, top, right, bottom };
+    return {
+      left: left + place.left, top: top + place.top, right: right + place.left, bottom: bottom + place.top,
+    };
   };
   const rectOf = element => boxOf(element.getBoundingClientRect(), element.ownerDocument);
-  const viewport = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
+  const viewport = place.view;
   const centre = box => [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
   const isInside = (x, y, box) => x >= box.left && x < box.right && y >= box.top && y < box.bottom;
   const overlap = (a, b) => ({
@@ -95,6 +104,7 @@
   };
 
   const elementAt = (x, y) => {
+    [x, y] = [x - place.left, y - place.top];
     for (let root = document, element = null; ;) {
       const next = root.elementFromPoint(x, y);
       if (!next || next === element) return element;
@@ -203,7 +213,7 @@
       separate(edge);
       const field = fieldText(node);
       if (field === null) {
-        if (node.localName === "iframe" && !innerDocument(node)) unread += 1;
+        if (isForeign(node)) unread += 1;
         for (const child of childrenOf(node)) visit(child, style);
       } else if (field && style.visibility === "visible") {
         separate(" ");
@@ -221,8 +231,8 @@
     const notes = [];
     if (text.length > max)
       notes.push(`[cut after ${max} characters: look for the rest with find]`);
-    if (unread) notes.push(`[${unread} frame(s) of another site: not read]`);
-    return { text: [text.slice(0, max) || "(the page shows no text)", ...notes].join("\n") };
+    const shown = [text.slice(0, max) || "(the page shows no text)", ...notes].join("\n");
+    return { text: shown, found: !!text, unread };
   };
 
   const find = ({ query, max, readMax }) => {
@@ -258,7 +268,7 @@
     const head = count ? `${count} match(es)` + (count > max ? `, the first ${max}:` : ":")
       : `no visible text matches ${quoted(query)}`;
     const rest = text.length > readMax ? [`[only the first ${readMax} characters were read]`] : [];
-    return { text: [head, ...lines, ...rest].join("\n") };
+    return { text: [head, ...lines, ...rest].join("\n"), found: count > 0 };
   };
 
   // ---- Elements.
@@ -339,7 +349,7 @@
 
   const refOf = element => {
     if (!refs.names.has(element)) {
-      const ref = `e${options.nextRef++}`;
+      const ref = `${options.prefix}e${options.nextRef++}`;
       refs.names.set(element, ref);
       refs.elements.set(ref, new WeakRef(element));
     }
@@ -377,7 +387,7 @@
     visit(document.body ?? document.documentElement);
     if (!count) lines.push("no interactive element is on the screen");
     if (count > max) lines.push(`[${count - max} more are left out]`);
-    return { text: lines.join("\n"), nextRef: options.nextRef };
+    return { text: lines.join("\n"), found: count > 0, nextRef: options.nextRef };
   };
 
   // ---- Values.
@@ -481,9 +491,8 @@
   };
 
   const setValue = ({ x, y, ref, value, files }) => {
-    const target = ref ? refs.elements.get(ref)?.deref() : elementAt(x, y);
-    if (ref && !(target && isWithin(target, document.documentElement)))
-      return { error: `ref ${quoted(ref)} is not on this page (any more): list_elements gives new ones` };
+    const target = ref ? elementOf(ref) : elementAt(x, y);
+    if (ref && !target) return { error: goneText(ref) };
     if (!target) return { error: `there is nothing at ${shownPoint(x, y)}` };
     const element = fieldAt(target);
     const what = `${roleOf(element)} ${quoted(nameOf(element))}`;
@@ -515,16 +524,25 @@
     return { text: `${what} is now ${stateOf(element)[0]}` };
   };
 
-  // Fill the focused date, time or color input if the text is a whole value of it.
-  const fillFocused = ({ text }) => {
+  const focusedElement = () => {
     let element = document.activeElement;
     for (let inner; (inner = element && (innerDocument(element) ?? element.shadowRoot)?.activeElement);)
       element = inner;
+    return element;
+  };
+
+  // Fill the focused date, time or color input if the text is a whole value of it.
+  const fillFocused = ({ text }) => {
+    const element = focusedElement();
     const fits = element?.localName === "input" && element.type !== "number" && FORMATS[element.type]
       && !element.readOnly && !element.disabled && accepted(element.type, text);
     if (fits) fill(element, accepted(element.type, text));
     return { filled: !!fits };
   };
 
-  return { pageText, find, listElements, setValue, fillFocused }[command](options);
+  /* elements.js */
+
+  return {
+    pageText, find, listElements, setValue, fillFocused, observe, locate, caretToEnd, places, throughFrame,
+  }[command](options);
 }

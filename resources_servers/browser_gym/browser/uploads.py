@@ -26,6 +26,7 @@ _PASSIVE = (
     | act.PageText
     | act.Find
     | act.ListElements
+    | act.ScrollTo
     | act.Wait
     | act.Move
     | act.ListTabs
@@ -83,8 +84,10 @@ class Uploads:
             return "no file was chosen"
         if isinstance(action, act.Type):
             names = [line for line in action.text.splitlines() if line.strip()]
-            # A model that types with a point may have turned to a field of the page.
-            if action.x is None or all(_base(name) in self.files for name in names):
+            # A model that types with a place may have turned to a field of the page.
+            if (action.x is None and action.ref is None) or all(
+                _base(name) in self.files for name in names
+            ):
                 return await self._answer(names)
         await self._cancel()
         return None

@@ -237,6 +237,8 @@ def test_any_point_is_inside_or_refused(x: float, y: float) -> None:
     try:
         move = parse_action({"type": "move", "x": x, "y": y})
         assert move.type == "move"
+        assert move.x is not None
+        assert move.y is not None
         driver.check_inside(move.x, move.y)
     except (ValidationError, ActionError):
         inside = False

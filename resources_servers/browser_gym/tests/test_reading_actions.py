@@ -411,7 +411,7 @@ async def test_set_value_by_ref_until_the_page_is_left(forms: Forms) -> None:
     await forms.do({"type": "reload"}, {"type": "list_elements"})
     answer = await forms.step(action)
     assert answer["error"] == (
-        f'set_value: ref "{ref}" is not on this page (any more): list_elements gives new ones'
+        f'set_value: element "{ref}" is not on this page (any more): look at its elements again'
     )
 
 

@@ -148,13 +148,12 @@ def _object(schema: Item, definitions: Item, width: int, height: int) -> Item:
     properties = {
         name: _property(name, inner, definitions, width, height)
         for name, inner in schema["properties"].items()
-        if name != "type"
+        if name not in ("type", "ref")  # no tool names elements
     }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": schema.get("required", []),
-    }
+    required = schema.get("required", [])
+    if schema.get("title") == "Move":
+        required = ["x", "y", *required]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def _property(name: str, schema: Item, definitions: Item, width: int, height: int) -> Item:

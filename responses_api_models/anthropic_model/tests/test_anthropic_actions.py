@@ -115,7 +115,7 @@ browser_inputs = st.one_of(
     ),
     st.tuples(
         st.sampled_from(["mouse_move", "left_mouse_down", "left_mouse_up"]),
-        fields({"target": coordinates}),
+        fields({"target": coordinates | refs}),
     ),
     st.tuples(
         st.just("navigate"),
@@ -127,7 +127,7 @@ browser_inputs = st.one_of(
         st.just("scroll"),
         fields(
             {
-                "target": coordinates,
+                "target": coordinates | refs,
                 "scroll_direction": st.sampled_from(["up", "down", "left", "right"]),
                 "scroll_amount": st.integers(1, 10),
             }
@@ -136,6 +136,7 @@ browser_inputs = st.one_of(
     st.tuples(st.just("type"), fields({"text": texts})),
     st.tuples(st.just("key"), fields({"text": key_texts}, {"repeat": st.integers(1, 100)})),
     st.tuples(st.just("hold_key"), fields({"text": chords, "duration": seconds})),
+    st.tuples(st.just("scroll_to"), fields({"target": refs})),
     st.tuples(
         st.just("form_input"),
         fields({"target": refs, "value": st.one_of(texts, st.booleans(), st.integers())}),
@@ -191,10 +192,6 @@ def test_browser_actions_survive_the_way_there_and_back(
     assert browser_actions.encode(action, frame) == (name, native_fields)
 
 
-def has_no_ref(native: tuple[str, Json]) -> bool:
-    return native[1].get("target", {}).get("type") != "ref" or native[0] == "form_input"
-
-
 def runnable(action: Json) -> Json:
     """The action within what the environment allows, or as it is."""
     limits = {"ms": 60_000, "duration_ms": 60_000}
@@ -219,7 +216,7 @@ def test_items_say_what_the_native_call_says(native: tuple[str, Json], offered: 
 
 
 @settings(deadline=None)
-@given(native=browser_inputs.filter(has_no_ref))
+@given(native=browser_inputs)
 def test_browser_items_are_actions_of_the_environment(native: tuple[str, Json]) -> None:
     offered = offer(*OFFERS[2])
     block = scripts.member(native[0], family="browser", **native[1])
@@ -320,11 +317,15 @@ def test_units_and_shapes(native: Json, expected: Any) -> None:
         (scripts.member("left_click", family="browser", target={"x": 1}), "must be a target"),
         (scripts.member("switch_tab", family="browser"), "'tab_id' is missing"),
         (scripts.member("javascript_exec", family="browser", text="1"), "no such tool"),
-        (scripts.member("scroll_to", family="browser"), "no such tool"),
         (scripts.member("left_click") | {"input": [3, 4]}, "its input must be an object"),
         (scripts.member("screenshot") | {"input": None}, "its input must be an object"),
         (scripts.member("screenshot", family="browser") | {"input": "{}"}, "must be an object"),
         (scripts.legacy("screenshot") | {"input": "screenshot"}, "its input must be an object"),
+        (scripts.member("scroll_to", family="browser"), "'target' is missing"),
+        (
+            scripts.member("scroll_to", family="browser", target=scripts.at(3, 4)),
+            "'target' must be of type 'ref'",
+        ),
     ],
 )
 def test_a_malformed_call_carries_its_error(native: Json, problem: str) -> None:
