@@ -29,6 +29,7 @@ OLDEST_UV_MINOR=8 # of 0.x
 NEMO_GYM_SERVERS="
 environment_servers/legacy_agent
 environment_servers/single_agent_turn_legacy
+responses_api_agents/simple_agent
 responses_api_models/openai_model
 responses_api_models/vllm_model"
 

@@ -29,19 +29,27 @@ def test_example_files_hold_five_rows() -> None:
     }
 
 
-@pytest.mark.parametrize("path", [DATA / "example.jsonl", ROOT / "data" / "demo_tasks.jsonl"])
+TASKS = [ROOT / "data" / "demo_tasks.jsonl", ROOT / "data" / "element_tasks.jsonl"]
+
+
+@pytest.mark.parametrize("path", [DATA / "example.jsonl", *TASKS])
 def test_rows_are_valid(path: Path) -> None:
     for row in lines_of(path):
         TaskRow.parse(row)
 
 
-async def test_demo_tasks_are_the_demo_gyms(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", TASKS)
+async def test_demo_tasks_are_the_demo_gyms(tmp_path: Path, path: Path) -> None:
+    options = []
+    if path.stem == "element_tasks":
+        ids = [row["verifier_metadata"]["task_id"] for row in lines_of(path)]
+        options = ["--tools", "elements", "--task-id", *ids]
     async with demo_gym() as url:
         output = tmp_path / "tasks.jsonl"
-        arguments = ["--gym-url", url, "--output", str(output)]
+        arguments = ["--gym-url", url, "--output", str(output), *options]
         assert await asyncio.to_thread(prepare_data, arguments) in (0, None)
         made = output.read_text().replace(url, "http://127.0.0.1:8777")
-    assert made == (ROOT / "data" / "demo_tasks.jsonl").read_text()
+    assert made == path.read_text()
 
 
 def test_gym_env_validate_passes() -> None:

@@ -275,7 +275,7 @@ def read_call(name: str, body: bytes, size: tuple[int, int]) -> tuple[Tool, list
 def answer_text(results: list[ActionResult], observation: Observation) -> str:
     """Return a tool's answer: what happened, and what the page shows now."""
     lines = [f"error: {result.error}" for result in results if result.error]
-    lines += [result.text for result in results if result.text]
+    lines += [r.text for r in results if r.text and r.type != "switch_tab"]  # tabs are told below
     lines += filter(None, map(event_text, observation.events))
     lines += [f"url: {observation.url}", f"title: {observation.title}"]
     if len(observation.tabs) > 1:

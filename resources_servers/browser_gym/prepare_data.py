@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
+from resources_servers.browser_gym.element_tools import function_tools
 from resources_servers.browser_gym.task_row import DEFAULT_VIEWPORT, TaskRow
 from resources_servers.browser_gym.task_sets import (
     Row,
@@ -36,6 +37,8 @@ examples:
   a training and a validation set, tasks_train.jsonl and tasks_validation.jsonl:
     %(prog)s --gym-url http://127.0.0.1:8777 --output tasks.jsonl --shuffle --seed 7 \\
         --split train=0.8 --split validation=0.2
+  rows for a model that sees no screenshot, with its tools:
+    %(prog)s --gym-url http://127.0.0.1:8777 --output tasks.jsonl --tools elements
   twelve tasks, as many from each category as its share of the gym:
     %(prog)s --gym-url http://127.0.0.1:8777 --output twelve.jsonl --sample 12
 
@@ -94,6 +97,12 @@ def _parser() -> argparse.ArgumentParser:
         help="who grades: the gym, or the resources server with assertions that the gym must "
         "serve with their checks (default: gym_api)",
     )
+    add(
+        "--tools",
+        choices=["elements"],
+        help="put the element tools into each row, for agents that offer a model what its row "
+        "says, such as NeMo Gym's simple_agent (default: none)",
+    )
     add("--seed", type=int, default=0, help="of every random choice (default: 0)")
     add("--shuffle", action="store_true", help="order the tasks at random")
     add("--sample", type=int, metavar="N", help="N tasks at random, each category in proportion")
@@ -126,6 +135,9 @@ def _prepare(arguments: argparse.Namespace) -> None:
     tasks = _choose(tasks, "category", [task.category for task in tasks], arguments.category)
     _refuse_duplicates(tasks)
     rows = [_row(task, arguments.verifier) for task in tasks]
+    if arguments.tools:
+        for row in rows:
+            row["responses_create_params"]["tools"] = function_tools()
     _check_rows(rows)
     if arguments.sample is not None:
         try:

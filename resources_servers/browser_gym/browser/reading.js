@@ -342,6 +342,8 @@
     if (element.localName === "option" && element.selected || element.getAttribute("aria-selected") === "true")
       states.push("selected");
     if (element.matches(":disabled,[aria-disabled=true]")) states.push("disabled");
+    if (element.getAttribute("aria-pressed") === "true") states.push("pressed");
+    if (!/^(false)?$/.test(element.getAttribute("aria-current") ?? "")) states.push("current");
     if (element.hasAttribute("aria-expanded"))
       states.push(element.getAttribute("aria-expanded") === "true" ? "expanded" : "collapsed");
     return states;
