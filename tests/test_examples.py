@@ -49,7 +49,7 @@ async def test_demo_tasks_are_the_demo_gyms(tmp_path: Path, path: Path) -> None:
         arguments = ["--gym-url", url, "--output", str(output), *options]
         assert await asyncio.to_thread(prepare_data, arguments) in (0, None)
         made = output.read_text().replace(url, "http://127.0.0.1:8777")
-    assert made == path.read_text()
+    assert made == await asyncio.to_thread(path.read_text)
 
 
 def test_gym_env_validate_passes() -> None:

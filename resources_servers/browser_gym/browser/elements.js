@@ -12,7 +12,6 @@
     const cuts = getComputedStyle(element).overflow !== "visible";
     return cuts && parentElement.call(element) ? overlap(box, rectOf(element)) : box;
   };
-  const isSeen = box => box.right - box.left >= 1 && box.bottom - box.top >= 1;
 
   // The lines of the page: `{text, elements, sources}`, sources being what its words came from.
   const readLines = limit => {
@@ -75,8 +74,10 @@
           putText(node.data, parentStyle.whiteSpaceCollapse !== "collapse", node);
         return;
       }
-      if (node.nodeType !== Node.ELEMENT_NODE || !isShown(node)) return;
+      if (node.nodeType !== Node.ELEMENT_NODE) return;
       const style = getComputedStyle(node);
+      // What it lies in is shown, so this is all that can hide it.
+      if (style.display === "none" || parentStyle?.contentVisibility === "hidden") return;
       // Controls are often made invisible and lie over what is drawn for them.
       if (style.opacity === "0" && node.localName !== "input") return;
       if (node.localName === "br") return separate("\n");
@@ -84,7 +85,7 @@
         : style.display === "table-cell" ? "\t" : style.display.startsWith("inline") ? " " : "\n";
       separate(edge);
       const visible = style.visibility === "visible";
-      if (!(visible && isInteractive(node) && (separate(" "), putElement(node)))) {
+      if (!(visible && isInteractive(node, style, parentStyle) && (separate(" "), putElement(node)))) {
         if (visible && isForeign(node)) {
           unread += 1;
           put(`[frame ${clean(node.src)}: see below]`, node);
@@ -100,11 +101,13 @@
 
   const isOnScreen = (line, seen) => line.sources.some(source => {
     if (source.nodeType === Node.ELEMENT_NODE) return !!visiblePart(source);
-    const parent = parentOf(source) ?? source.getRootNode().host;
-    if (!seen.has(parent)) seen.set(parent, seenPart(parent));
     const range = source.ownerDocument.createRange();
     range.selectNode(source);
-    return isSeen(overlap(boxOf(range.getBoundingClientRect(), source.ownerDocument), seen.get(parent)));
+    const box = overlap(boxOf(range.getBoundingClientRect(), source.ownerDocument), viewport);
+    if (!isSeen(box)) return false;
+    const parent = parentElement.call(source) ?? source.getRootNode().host;
+    if (!seen.has(parent)) seen.set(parent, seenPart(parent));
+    return isSeen(overlap(box, seen.get(parent)));
   });
 
   // Of lines that are too many: those on the screen, then those that follow them.

@@ -279,15 +279,16 @@
     + "[contenteditable]:not([contenteditable=false]),[onclick],[draggable=true],"
     + "[tabindex]:not([tabindex='-1'])," + ROLES.split("|").map(role => `[role=${role}]`).join(",");
 
-  const isInteractive = element => {
+  // Styles that the caller has are given, as each costs a look-up.
+  const isInteractive = (element, style = getComputedStyle(element), outerStyle = null) => {
     if (element.matches(INTERACTIVE)) return true;
     // The label stands for a control that is not drawn itself.
     if (element.localName === "label" && element.control)
       return !element.control.checkVisibility() || element.control.offsetWidth < 2;
     // Pages with handlers set by script show them by the pointer only.
+    if (style.cursor !== "pointer") return false;
     const parent = parentOf(element);
-    return getComputedStyle(element).cursor === "pointer"
-      && !!parent && getComputedStyle(parent).cursor !== "pointer";
+    return !!parent && (outerStyle ?? getComputedStyle(parent)).cursor !== "pointer";
   };
 
   const roleOf = element => {
@@ -358,14 +359,17 @@
     return refs.names.get(element);
   };
 
+  const isSeen = box => box.right - box.left >= 1 && box.bottom - box.top >= 1;
+
   // The largest part of an element that is on the screen, or null.
   const visiblePart = element => {
     const area = rect => rect.width * rect.height;
     const rects = [...element.getClientRects()].sort((a, b) => area(b) - area(a));
     if (!rects.length) return null;
     let box = overlap(boxOf(rects[0], element.ownerDocument), viewport);
+    if (!isSeen(box)) return null;
     for (const clip of clipsOf(element)) box = overlap(box, clip.box);
-    return box.right - box.left >= 1 && box.bottom - box.top >= 1 ? box : null;
+    return isSeen(box) ? box : null;
   };
 
   const listElements = ({ max }) => {
