@@ -13,21 +13,26 @@
     return cuts && parentElement.call(element) ? overlap(box, rectOf(element)) : box;
   };
 
-  // The lines of the page: `{text, elements, sources}`, sources being what its words came from.
+  // The lines of the page: `{text, elements, isSeen, sources}`: how many elements are in it, whether
+  // one of them is on the screen, and what else its words came from.
   const readLines = limit => {
     const GAPS = ["", " ", "\t", "\n"];
     const lines = [];
     let gap = "\n", total = 0, unread = 0;
     const separate = by => { if (GAPS.indexOf(by) > GAPS.indexOf(gap)) gap = by; };
-    const put = (string, source, isElement = false) => {
+    const startIn = () => {
       if (gap === "\n" || lines.at(-1).text.length > LINE_END)
-        lines.push({ text: "", elements: 0, sources: [] });
+        lines.push({ text: "", elements: 0, isSeen: false, sources: [] });
       const line = lines.at(-1);
-      line.text += (line.text && gap) + string;
-      line.elements += isElement;
+      if (line.text) line.text += gap;
+      gap = "";
+      return line;
+    };
+    const put = (string, source) => {
+      const line = startIn();
+      line.text += string;
       line.sources.push(source);
       total += string.length;
-      gap = "";
     };
     const putText = (text, keepsLines, source) => {
       (keepsLines ? text.split("\n") : [text]).forEach((part, number) => {
@@ -59,7 +64,11 @@
       if (control.readOnly && control.matches(":read-only")) parts.push("read-only");
       if (box && !reachablePoints(element, box).length) parts.push("covered");
       const head = [refOf(element), roleOf(control), ...(name ? [quoted(name)] : [])].join(" ");
-      put(`[${[head, ...parts].join(", ")}]`, element, true);
+      const line = startIn();
+      line.text += `[${[head, ...parts].join(", ")}]`;
+      line.elements += 1;
+      line.isSeen ||= !!box;
+      total += head.length;
       if (isField && long) {
         separate("\n");
         putText(control.value, true, element);
@@ -99,7 +108,7 @@
     return { lines, unread, whole: total <= limit };
   };
 
-  const isOnScreen = (line, seen) => line.sources.some(source => {
+  const isOnScreen = (line, seen) => line.isSeen || line.sources.some(source => {
     if (source.nodeType === Node.ELEMENT_NODE) return !!visiblePart(source);
     const range = source.ownerDocument.createRange();
     range.selectNode(source);

@@ -211,6 +211,9 @@ async def test_what_is_called_wrongly_is_told_beside_the_page(client: Client, si
         ("switch_tab", {"tab_id": "tab-9"}, "switch_tab: there is no tab with id 'tab-9'"),
     ):
         assert (await page.use(tool, **arguments)).startswith(f"error: {reason}")
+    told = await page.use("navigate", url=f"{site}/redirect-to-verifier")
+    assert "Blocked: " in told
+    assert "the expected state" not in told
     client.http.cookies.clear()
     answer = await client.http.post("/browser_observe")
     assert answer.status_code == 410
