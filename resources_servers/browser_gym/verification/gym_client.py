@@ -10,14 +10,13 @@ fault is a `VerifierError` that says what the gym did.
 import asyncio
 import json
 import random
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.retry_after import retry_after_s
 from resources_servers.browser_gym.verification.contract import Storage
 from resources_servers.browser_gym.verification.errors import VerifierError
 
@@ -147,7 +146,9 @@ class GymClient:
             raise VerifierError(f"{request} failed: {type(error).__name__}: {error}") from error
         fault = f"{request} answered HTTP {response.status_code}: {_excerpt(response)}"
         if response.status_code in TRANSIENT_STATUSES:
-            raise _Transient(fault, Fault.VERIFIER_FAILED, _retry_after_s(response))
+            raise _Transient(
+                fault, Fault.VERIFIER_FAILED, retry_after_s(response.headers.get("retry-after"))
+            )
         if response.is_redirect:
             raise VerifierError(
                 f"{request} redirects to {response.headers.get('location', 'nowhere')}; "
@@ -213,17 +214,3 @@ def _pause_s(state: RetryCallState) -> float:
     if isinstance(error, _Transient) and error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_RETRY_AFTER_S)
     return random.uniform(0.5, 1.0) * 2 ** (state.attempt_number - 1)
-
-
-def _retry_after_s(response: httpx.Response) -> float | None:
-    """Reads Retry-After: seconds, or a date (RFC 9110, section 10.2.3)."""
-    value = response.headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        return float(value)
-    try:
-        until = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=UTC)
-    return max(0.0, (until - datetime.now(UTC)).total_seconds())
