@@ -219,7 +219,7 @@ def _idle_counts(sessions: Sessions, pool: LocalPool) -> Counter[str]:
             "open sessions": len(sessions._open),
             "session tasks": len(sessions._tasks),
             "leases": len(pool._leases),
-            "permits": pool._max_sessions - pool._slots._value,
+            "permits": pool._slots.taken,
             "sessions of processes": sum(p.sessions for p in pool._processes),
             "retired processes": len(pool._retired),
             "contexts": sum(len(browser.contexts) for browser in browsers) - warm,

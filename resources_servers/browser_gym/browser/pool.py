@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable
 
-from playwright.async_api import Browser, BrowserContext, Error, Playwright, async_playwright
+from playwright.async_api import Browser, BrowserContext, Error
 
+from resources_servers.browser_gym.browser.admission import Slots
 from resources_servers.browser_gym.browser.backend import (
     BackendHealth,
     BrowserSpec,
     BrowserUnavailable,
-    PoolFull,
 )
 from resources_servers.browser_gym.browser.background import BackgroundTasks
 from resources_servers.browser_gym.browser.chromium import (
@@ -22,11 +20,12 @@ from resources_servers.browser_gym.browser.chromium import (
     launch_args,
     running_as_root,
 )
+from resources_servers.browser_gym.browser.contexts import open_context
+from resources_servers.browser_gym.browser.driver import Driver
 from resources_servers.browser_gym.browser.process import (
     CLOSE_TIMEOUT_S,
     ChromiumProcess,
     close_context,
-    has_driver,
     main_process,
 )
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
@@ -83,12 +82,10 @@ class LocalPool:
                 replaced once a session on it has ended; 0 for never.
         """
         self._chromium = chromium
-        self._max_sessions = max_sessions
-        self._queue_limit = queue_limit
-        self._queue_timeout_s = queue_timeout_s
         self._args = launch_args(running_as_root())
-        self._slots = asyncio.Semaphore(max_sessions)
-        self._queued = 0
+        self._slots = Slots(
+            max_sessions=max_sessions, queue_limit=queue_limit, queue_timeout_s=queue_timeout_s
+        )
         self._warm_contexts = warm_contexts
         self._recycle_after = recycle_after_sessions
         self._recycle_above_mb = recycle_above_mb
@@ -98,7 +95,7 @@ class LocalPool:
         self._recycled = 0
         self._background = BackgroundTasks()
         self._warm = WarmContexts(self._open_warm, self._warm_wanted, self._background)
-        self._driver: asyncio.Task[Playwright] | None = None
+        self._driver = Driver(self._background)
         self._leases: set[LocalLease] = set()
         self._peak = 0
         self._closed = False
@@ -111,7 +108,7 @@ class LocalPool:
         """Return a fresh context; see `BrowserBackend.acquire`."""
         if self._closed:
             raise BrowserUnavailable("the browser pool is shut down")
-        await self._admit()
+        await self._slots.take()
         warm = self._warm.take(spec)
         process = warm.process if warm else self._choose()
         process.sessions += 1
@@ -123,7 +120,7 @@ class LocalPool:
             context = warm.context if warm else await self._open_context(process, spec)
         except BaseException:
             self._leave(process)
-            self._slots.release()
+            self._slots.give_back()
             raise
         lease = LocalLease(self, process, context)
         self._leases.add(lease)
@@ -136,8 +133,8 @@ class LocalPool:
         memory = await asyncio.to_thread(lambda: [process.rss_mb() for process in processes])
         return BackendHealth(
             sessions=len(self._leases),
-            max_sessions=self._max_sessions,
-            queued=self._queued,
+            max_sessions=self._slots.max_sessions,
+            queued=self._slots.queued,
             warm=self._warm.count,
             browsers=[
                 {
@@ -161,31 +158,8 @@ class LocalPool:
         await asyncio.gather(*(lease.release() for lease in list(self._leases)))
         processes = [*self._processes, *self._retired]
         await asyncio.gather(*(process.close() for process in processes))
-        self._drop_driver()
+        self._driver.drop()
         await self._background.wait(CLOSE_TIMEOUT_S)
-
-    async def _admit(self) -> None:
-        if self._slots.locked():
-            if self._queued >= self._queue_limit:
-                raise PoolFull(
-                    f"all {self._max_sessions} browser sessions are in use and {self._queued} "
-                    "callers wait already; raise max_sessions or queue_limit, or run fewer "
-                    "rollouts at once",
-                    retry_after_s=self._queue_timeout_s,
-                )
-            self._queued += 1
-            try:
-                await asyncio.wait_for(self._slots.acquire(), self._queue_timeout_s)
-            except TimeoutError:
-                raise PoolFull(
-                    f"no browser session became free within {self._queue_timeout_s:g} s "
-                    f"(max_sessions is {self._max_sessions})",
-                    retry_after_s=self._queue_timeout_s,
-                ) from None
-            finally:
-                self._queued -= 1
-        else:
-            await self._slots.acquire()
 
     def _choose(self) -> ChromiumProcess:
         """Return the least loaded process, after replacing it if it died."""
@@ -274,13 +248,13 @@ class LocalPool:
             if process.launch is launch:
                 process.launch = None
                 if not any(p.alive for p in [*self._processes, *self._retired]):
-                    self._drop_driver()
+                    self._driver.drop()
             raise BrowserUnavailable(
                 f"Chromium ({self._chromium.executable}) did not start: {error}"
             ) from error
 
     async def _launch(self, process: ChromiumProcess) -> Browser:
-        playwright = await self._start_driver()
+        playwright = await self._driver.get()
         browser = await playwright.chromium.launch(
             executable_path=str(self._chromium.executable),
             args=self._args,
@@ -307,37 +281,20 @@ class LocalPool:
                 process.sessions,
             )
 
-    async def _start_driver(self) -> Playwright:
-        driver = self._driver
-        if driver and driver.done() and (driver.exception() or not has_driver(driver.result())):
-            self._drop_driver()
-        if self._driver is None:
-            self._driver = asyncio.create_task(async_playwright().start())
-        return await asyncio.shield(self._driver)
-
-    def _drop_driver(self) -> None:
-        """Stop the Playwright driver; the next launch starts another, should this one be broken."""
-        if self._driver:
-            driver, self._driver = self._driver, None
-            self._background.start(_stop_driver(driver))
-
     async def _open_context(self, process: ChromiumProcess, spec: BrowserSpec) -> BrowserContext:
-        """Create a context; one that arrives after a cancellation or timeout is closed."""
+        """Create a context, or leave nothing behind."""
         browser = await self._browser(process)
-        creation = asyncio.ensure_future(browser.new_context(**spec.context_options()))
         try:
-            return await asyncio.wait_for(asyncio.shield(creation), CONTEXT_TIMEOUT_S)
-        except BaseException as error:
-            self._background.start(_close_created(creation))
-            if isinstance(error, TimeoutError):
-                self._suspect(process)
-            if isinstance(error, (Error, TimeoutError)):
-                raise BrowserUnavailable(f"no browser context could be opened: {error}") from error
-            raise
+            return await open_context(browser, spec, CONTEXT_TIMEOUT_S, self._background)
+        except TimeoutError as error:
+            self._suspect(process)
+            raise BrowserUnavailable("no browser context could be opened in time") from error
+        except Error as error:
+            raise BrowserUnavailable(f"no browser context could be opened: {error}") from error
 
     def _return(self, lease: LocalLease, *, closed: bool) -> None:
         self._leases.discard(lease)
-        self._slots.release()
+        self._slots.give_back()
         if not closed:
             self._suspect(lease.process)
         self._leave(lease.process)
@@ -377,14 +334,3 @@ class LocalLease:
             closed = await close_context(self.context)
         finally:
             self._pool._return(self, closed=closed)
-
-
-async def _close_created(creation: Awaitable[BrowserContext]) -> None:
-    with contextlib.suppress(Error):
-        await close_context(await creation)
-
-
-async def _stop_driver(starting: asyncio.Task[Playwright]) -> None:
-    with contextlib.suppress(Exception):
-        driver = await starting
-        await asyncio.wait_for(driver.stop(), CLOSE_TIMEOUT_S)

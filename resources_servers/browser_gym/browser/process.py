@@ -8,8 +8,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import psutil
-from playwright.async_api import Browser, BrowserContext, Error, Playwright
+from playwright.async_api import Browser, BrowserContext, Error
 
+from resources_servers.browser_gym.browser.driver import is_usable
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
 
 logger = logging.getLogger(__name__)
@@ -44,12 +45,12 @@ class ChromiumProcess:
     @property
     def alive(self) -> bool:
         """Whether it runs and can be spoken with."""
-        return self._launched is not None and _is_usable(self._launched)
+        return self._launched is not None and is_usable(self._launched)
 
     @property
     def dead(self) -> bool:
         """Whether it was launched and is gone, or the driver that speaks with it is."""
-        return self._launched is not None and not _is_usable(self._launched)
+        return self._launched is not None and not is_usable(self._launched)
 
     @property
     def _launched(self) -> Browser | None:
@@ -116,15 +117,6 @@ async def main_process(browser: Browser) -> psutil.Process | None:
         return None
 
 
-def has_driver(owner: Browser | Playwright) -> bool:
-    """Whether the Playwright driver of an object lives; without it, nothing of it works again.
-
-    Playwright has no public call for this: a browser whose driver died still calls itself
-    connected.
-    """
-    return owner._impl_obj._connection._closed_error is None
-
-
 async def close_within_bound(close: Callable[[], Awaitable[None]], what: str) -> bool:
     """Close something; tell whether it is gone after CLOSE_TIMEOUT_S."""
     try:
@@ -140,7 +132,3 @@ async def close_within_bound(close: Callable[[], Awaitable[None]], what: str) ->
 async def close_context(context: BrowserContext) -> bool:
     """Close a context; tell whether it is gone after CLOSE_TIMEOUT_S."""
     return await close_within_bound(context.close, "closing a browser context")
-
-
-def _is_usable(browser: Browser) -> bool:
-    return browser.is_connected() and has_driver(browser)
