@@ -3,10 +3,10 @@
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -30,11 +30,13 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import ConfigDict, Field
 
 from resources_servers.browser_gym import element_calls
-from resources_servers.browser_gym.browser.backend import BrowserError
+from resources_servers.browser_gym.browser.backend import BrowserBackend, BrowserError
 from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
 from resources_servers.browser_gym.browser.page import Observation
 from resources_servers.browser_gym.browser.pool import LocalPool
+from resources_servers.browser_gym.browser.remote_cdp import RemoteCdp
+from resources_servers.browser_gym.browser.session_providers.choose import session_provider
 from resources_servers.browser_gym.browser.tabs import DialogPolicy
 from resources_servers.browser_gym.contract import (
     EPISODE_FIELDS,
@@ -67,6 +69,9 @@ from resources_servers.browser_gym.verification.verifiers import Verifiers
 class BrowserGymConfig(BaseResourcesServerConfig):
     """Configuration; every key is described in the README."""
 
+    browsers: Literal["local", "remote_cdp"] = "local"
+    session_provider: str = "static_cdp"
+    session_provider_options: dict[str, Any] = Field(default={}, repr=False)
     max_sessions: int = Field(default=16, ge=1)
     browser_processes: int = Field(default=2, ge=1)
     queue_limit: int = Field(default=256, ge=0)
@@ -147,11 +152,12 @@ class BrowserGymServer(SimpleResourcesServer):
         """Add the session routes and the browsers' life cycle to NeMo Gym's app.
 
         Raises:
-            SystemExit: there is no Chromium; the message says what to do.
+            SystemExit: there is no Chromium, or no such source of browsers; the message says what
+                to do.
         """
         try:
-            self._chromium = find_chromium(self.config.chromium_path)
-        except ChromiumNotFound as error:
+            self._new_supply = self._browser_supply()
+        except (ChromiumNotFound, ValueError) as error:
             sys.exit(f"browser_gym: {error}")
         self._telemetry = Telemetry()
         self._verifiers = Verifiers(verify_timeout_s=self.config.verify_timeout_s)
@@ -179,18 +185,9 @@ class BrowserGymServer(SimpleResourcesServer):
     async def _running(self) -> AsyncIterator[None]:
         """Browsers, sessions and the demo gym, up for the block and released after it."""
         config = self.config
-        self._pool = LocalPool(
-            self._chromium,
-            processes=config.browser_processes,
-            max_sessions=config.max_sessions,
-            queue_limit=config.queue_limit,
-            queue_timeout_s=config.queue_timeout_s,
-            warm_contexts=config.warm_contexts,
-            recycle_after_sessions=config.recycle_after_sessions,
-            recycle_above_mb=config.recycle_above_mb,
-        )
+        self._supply = self._new_supply()
         self._sessions = Sessions(
-            self._pool,
+            self._supply,
             SessionSettings(
                 image_format=config.screenshot_format,
                 image_quality=config.screenshot_quality,
@@ -214,6 +211,32 @@ class BrowserGymServer(SimpleResourcesServer):
             if config.demo_gym_port is not None:
                 await stack.enter_async_context(running_demo_gym("127.0.0.1", config.demo_gym_port))
             yield
+
+    def _browser_supply(self) -> Callable[[], BrowserBackend]:
+        """Return what makes the source of browsers that the configuration names.
+
+        Raises:
+            ChromiumNotFound: there is no local browser.
+            ValueError: there is no such session provider, or its options are wrong.
+        """
+        config = self.config
+        limits = {
+            "max_sessions": config.max_sessions,
+            "queue_limit": config.queue_limit,
+            "queue_timeout_s": config.queue_timeout_s,
+        }
+        if config.browsers == "remote_cdp":
+            provider = session_provider(config.session_provider, config.session_provider_options)
+            return lambda: RemoteCdp(provider, **limits)
+        chromium = find_chromium(config.chromium_path)
+        return lambda: LocalPool(
+            chromium,
+            **limits,
+            processes=config.browser_processes,
+            warm_contexts=config.warm_contexts,
+            recycle_after_sessions=config.recycle_after_sessions,
+            recycle_above_mb=config.recycle_above_mb,
+        )
 
     async def seed_session(  # type: ignore[override]
         self, request: Request, body: SeedBody
@@ -327,17 +350,15 @@ class BrowserGymServer(SimpleResourcesServer):
 
     async def health(self) -> HealthResponse:
         """Tell occupancy, queue, browsers and their memory."""
-        health = await self._pool.health()
+        health = await self._supply.health()
         launched_and_gone = any(not b["alive"] and b["sessions"] for b in health.browsers)
-        return HealthResponse(
-            status="degraded" if launched_and_gone else "ok",
-            chromium=f"{self._chromium.version} ({self._chromium.source})",
-            **vars(health),
-        )
+        return HealthResponse(status="degraded" if launched_and_gone else "ok", **vars(health))
 
     async def metrics(self) -> Response:
         """Tell what the server has done and is doing, in Prometheus' text format."""
-        return Response(self._telemetry.render(await self._pool.health()), media_type=CONTENT_TYPE)
+        return Response(
+            self._telemetry.render(await self._supply.health()), media_type=CONTENT_TYPE
+        )
 
     async def verify(self, request: Request, body: BrowserVerifyRequest) -> BrowserVerifyResponse:  # type: ignore[override]
         """Grade what the session left behind and release its browser.

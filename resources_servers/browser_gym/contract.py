@@ -204,10 +204,14 @@ class HealthResponse(BaseModel):
         status: `ok`, or `degraded` when a browser is gone and not replaced yet.
         queued: callers waiting for a slot.
         warm: contexts opened ahead of need.
-        browsers: one entry per Chromium process: `index`, `alive`, `sessions`, `retired`, `rss_mb`.
-        rss_mb: resident memory of all Chromium processes in MB; shared pages count each time.
+        browsers: one entry per Chromium process: `index`, `alive`, `sessions`, `retired`, `rss_mb`;
+            or per remote browser, then with `host` and without a memory.
+        rss_mb: resident memory of all Chromium processes in MB; shared pages count each time;
+            null if they run elsewhere.
         restarts: processes replaced because they died or no longer answered.
         recycled: processes replaced because they had carried enough sessions, or grown too large.
+        unreleased: remote sessions that their service did not end when asked to.
+        chromium: version and source of the browser.
     """
 
     status: Literal["ok", "degraded"]
@@ -216,7 +220,8 @@ class HealthResponse(BaseModel):
     queued: int
     warm: int
     browsers: list[dict[str, Any]]
-    rss_mb: float
+    rss_mb: float | None
     restarts: int
     recycled: int
+    unreleased: int
     chromium: str

@@ -189,6 +189,7 @@ async def open_session(
         dialog_policy=settings.dialog_policy,
         download_dir=folder / "downloads",
         files={name: folder / "files" / name for name in start.files},
+        remote_files=lease.remote_files,
     )
     freezer: Freezer | None = None
     reach = Reach(

@@ -111,6 +111,7 @@ class _Supply(Collector):
         counters = {
             "restarts": (health.restarts, "Chromium processes replaced because they failed."),
             "recycled": (health.recycled, "Chromium processes replaced for their age or size."),
+            "unreleased": (health.unreleased, "Remote sessions that their service did not end."),
         }
         for name, (value, text) in counters.items():
             yield CounterMetricFamily(f"browser_gym_{name}", text, value=value)

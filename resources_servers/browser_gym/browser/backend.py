@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from playwright.async_api import BrowserContext
 
+from resources_servers.browser_gym.browser.remote_files import RemoteFiles
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
 from resources_servers.browser_gym.faults import Fault
 
@@ -29,14 +30,14 @@ class BrowserError(Exception):
 class BrowserUnavailable(BrowserError):
     """No browser could be started or reached."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, Fault.NO_BROWSER)
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message, Fault.NO_BROWSER, retry_after_s)
 
 
 class PoolFull(BrowserError):
-    """Every session slot is taken and the queue is full or the wait was too long."""
+    """Every session that there may be is in use, here or at the service that lends browsers."""
 
-    def __init__(self, message: str, retry_after_s: float) -> None:
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message, Fault.POOL_FULL, retry_after_s)
 
 
@@ -124,6 +125,11 @@ class BrowserLease(Protocol):
         ...
 
     @property
+    def remote_files(self) -> RemoteFiles | None:
+        """What moves files to and from its browser's machine, if that is another one."""
+        ...
+
+    @property
     def lost(self) -> bool:
         """Whether the browser behind the context is gone."""
         ...
@@ -144,22 +150,27 @@ class BackendHealth:
         sessions: leases not released yet.
         max_sessions: how many there may be.
         queued: callers waiting for a slot.
+        chromium: version and source of the browser.
         warm: contexts opened ahead of need.
-        browsers: `{index, alive, sessions, retired, rss_mb}` of each process; those being opened
-            count as its sessions.
+        browsers: `{index, alive, sessions, retired, rss_mb}` of each process, or of each remote
+            browser, then with its `host`; those being opened count as its sessions.
         rss_mb: resident memory of all of them in MB; pages that processes share count each time.
+            None where browsers run elsewhere.
         restarts: processes replaced because they died or no longer answered.
         recycled: processes replaced because they had carried enough sessions, or grown too large.
+        unreleased: remote sessions that their service did not end when asked to.
     """
 
     sessions: int
     max_sessions: int
     queued: int
+    chromium: str
     warm: int = 0
     browsers: list[dict[str, Any]] = field(default_factory=list)
-    rss_mb: float = 0
+    rss_mb: float | None = None
     restarts: int = 0
     recycled: int = 0
+    unreleased: int = 0
 
 
 class BrowserBackend(Protocol):
@@ -180,7 +191,7 @@ class BrowserBackend(Protocol):
         """Return a fresh isolated context.
 
         Raises:
-            PoolFull: no slot became free in time.
+            PoolFull: no session became free in time.
             BrowserUnavailable: no browser could be started or reached.
         """
         ...

@@ -12,6 +12,8 @@ from typing import Any
 
 from playwright.async_api import CDPSession, Download, Error
 
+from resources_servers.browser_gym.browser.remote_files import RemoteFiles
+
 # Per session; what goes beyond is cancelled.
 MAX_DOWNLOADS = 100
 MAX_DOWNLOAD_BYTES = 100 * 1024 * 1024
@@ -23,15 +25,19 @@ _WAIT_S = 1.0
 class Downloads:
     """Saves what pages download into one folder, under names that are not taken yet."""
 
-    def __init__(self, folder: Path, report: Callable[..., None]) -> None:
+    def __init__(
+        self, folder: Path, report: Callable[..., None], remote_files: RemoteFiles | None = None
+    ) -> None:
         """Save into `folder`, made when needed.
 
         Args:
             folder: only this session's.
             report: `report(kind, **fields)` takes `download`, `download_started` and
                 `download_failed`.
+            remote_files: for a browser on another machine.
         """
         self._folder = folder
+        self._remote_files = remote_files
         self._report = report
         self._running: dict[asyncio.Task[None], Download] = {}
         self._told: set[asyncio.Task[None]] = set()
@@ -119,6 +125,8 @@ class Downloads:
         try:
             async with asyncio.timeout(DOWNLOAD_TIMEOUT_S):
                 source = await download.path()
+                if self._remote_files and not await asyncio.to_thread(source.exists):
+                    await self._remote_files.fetch(source)
         except TimeoutError:
             return f"it did not end within {DOWNLOAD_TIMEOUT_S:g} s"
         size = (await asyncio.to_thread(source.stat)).st_size

@@ -135,6 +135,7 @@ class LocalPool:
             sessions=len(self._leases),
             max_sessions=self._slots.max_sessions,
             queued=self._slots.queued,
+            chromium=f"{self._chromium.version} ({self._chromium.source})",
             warm=self._warm.count,
             browsers=[
                 {
@@ -305,6 +306,8 @@ class LocalPool:
 
 class LocalLease:
     """A context of one of the pool's processes."""
+
+    remote_files = None
 
     def __init__(self, pool: LocalPool, process: ChromiumProcess, context: BrowserContext) -> None:
         self.context = context

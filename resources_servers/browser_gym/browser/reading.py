@@ -174,11 +174,12 @@ class Reader:
         paths = self._tabs.uploads.paths(names)
         if len(paths) > 1 and not multiple:
             raise ActionError("the file input takes one file: give one name")
+        there = await self._tabs.uploads.paths_for_browser(paths)
         await document.cdp.send(
             "DOM.setFileInputFiles",
             {
                 "objectId": await document.object_id("browserGymRefs.upload"),
-                "files": [str(path) for path in paths],
+                "files": there,
             },
         )
         return "chosen: " + ", ".join(path.name for path in paths)
@@ -186,7 +187,8 @@ class Reader:
     async def _drop(self, names: list[str], what: str, *, x: float, y: float) -> str:
         """Drag files to a point, as from a folder's window, and drop them there."""
         paths = self._tabs.uploads.paths(names)
-        copied = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        there = await self._tabs.uploads.paths_for_browser(paths)
+        copied = {"items": [], "files": there, "dragOperationsMask": 1}
         for kind in ("dragEnter", "dragOver", "drop"):
             await self._tabs.active.cdp.send(
                 "Input.dispatchDragEvent", {"type": kind, "x": x, "y": y, "data": copied}

@@ -20,6 +20,7 @@ from resources_servers.browser_gym.browser.downloads import Downloads
 from resources_servers.browser_gym.browser.loads import Loads
 from resources_servers.browser_gym.browser.pulse import Pulse
 from resources_servers.browser_gym.browser.quirks import SELECT_STYLE_SCRIPT, let_frames_load
+from resources_servers.browser_gym.browser.remote_files import RemoteFiles
 from resources_servers.browser_gym.browser.settle import TIMER_SCRIPT
 from resources_servers.browser_gym.browser.uploads import Uploads
 
@@ -64,6 +65,7 @@ class Tabs:
         dialog_policy: DialogPolicy,
         download_dir: Path,
         files: Mapping[str, Path] = MappingProxyType({}),
+        remote_files: RemoteFiles | None = None,
     ) -> None:
         """Prepare; call `open_first` before anything else.
 
@@ -73,12 +75,15 @@ class Tabs:
                 accepted: leaving a page is what was asked for.
             download_dir: folder of this session's downloads; made when the first one starts.
             files: what pages that ask for files may be given, beside downloads.
+            remote_files: for a browser on another machine.
         """
         self._context = context
         self._dialog_policy = dialog_policy
-        self._downloads = Downloads(download_dir, self.report)
+        self._downloads = Downloads(download_dir, self.report, remote_files)
         self._loads = Loads(context, self.report)
-        self.uploads = Uploads(lambda: {**self._downloads.files, **files}, self.report)
+        self.uploads = Uploads(
+            lambda: {**self._downloads.files, **files}, self.report, remote_files
+        )
         self._stopped = False
         self._tabs: list[Tab] = []
         self._active: Tab | None = None

@@ -17,6 +17,7 @@ from playwright.async_api import Error, FileChooser
 
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.errors import ActionError
+from resources_servers.browser_gym.browser.remote_files import RemoteFiles
 from resources_servers.browser_gym.keys import UnknownKeyError, normalize_chord
 
 # They neither answer an open question nor go on without it.
@@ -41,14 +42,21 @@ _CANCEL_SCRIPT = "input => { input.dispatchEvent(new Event('cancel', {bubbles: t
 class Uploads:
     """Holds the question for files that is open, and answers it."""
 
-    def __init__(self, files: Callable[[], dict[str, Path]], report: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        files: Callable[[], dict[str, Path]],
+        report: Callable[..., None],
+        remote_files: RemoteFiles | None = None,
+    ) -> None:
         """Offer what `files` returns, by name.
 
         Args:
             files: called whenever a page asks.
             report: `report(kind, **fields)` takes `file_chooser`.
+            remote_files: for a browser on another machine.
         """
         self._offered = files
+        self._remote_files = remote_files
         self._report = report
         self._open: FileChooser | None = None
         self._answered = False
@@ -103,6 +111,19 @@ class Uploads:
             there_are = ", ".join(map(repr, files)) or "none"
             raise ActionError(f"there is no file {unknown[0]!r} to choose: there are {there_are}")
         return [files[_base(name)] for name in names]
+
+    async def paths_for_browser(self, paths: list[Path]) -> list[str]:
+        """Return where the browser finds files, copied to its machine if need be.
+
+        Raises:
+            ActionError: they could not be copied there.
+        """
+        if self._remote_files is None:
+            return [str(path) for path in paths]
+        try:
+            return await self._remote_files.place(paths)
+        except TimeoutError:
+            raise ActionError("copying the files to the browser took too long") from None
 
     async def stop(self) -> None:
         """End what still runs."""

@@ -1,0 +1,1 @@
+"""Where remote browsers come from: one module per kind of service."""
