@@ -26,6 +26,7 @@ from benchmarks import capacity, latency, translators
 from benchmarks.measure import Figures
 from benchmarks.ours import PROCESSES, running
 from benchmarks.raw_cdp import RawChromium
+from benchmarks.remote import remote
 from benchmarks.site import create_site
 from benchmarks.soak import soak
 from resources_servers.browser_gym.browser.chromium import find_chromium
@@ -41,6 +42,7 @@ PARTS = (
     "memory",
     "idle",
     "rollout",
+    "remote",
     "soak",
 )
 
@@ -71,6 +73,8 @@ async def run(parts: list[str], rounds: int) -> Figures:
             for name, measure in measures.items():
                 if name in parts:
                     figures |= await measure()
+        if "remote" in parts:
+            figures |= await remote(url)
         if "soak" in parts:
             found = await soak(f"{root}/soak.html", whole=300, cancelled=100, kills=20)
             for line in found.report():

@@ -81,6 +81,13 @@ def chromium_mb() -> float:
     return total / 2**20
 
 
+def client_mb() -> float:
+    """Return the memory of this process and of Playwright's driver that no other process shares."""
+    me = psutil.Process()
+    drivers = [p for p in me.children(recursive=True) if "node" in _name(p)]
+    return sum(p.memory_full_info().uss for p in [me, *drivers]) / 2**20
+
+
 def chromium_cpu_s() -> float:
     """Return the CPU seconds that our living Chromium processes have used."""
     return sum(_cpu_s(process) for process in _chromium_processes())
@@ -101,11 +108,12 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def _chromium_processes() -> list[psutil.Process]:
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "chrom" in process.name() or "headless" in process.name():
-                found.append(process)
-        except psutil.Error:
-            continue  # ended meanwhile
-    return found
+    children = psutil.Process().children(recursive=True)
+    return [p for p in children if "chrom" in _name(p) or "headless" in _name(p)]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""  # ended meanwhile

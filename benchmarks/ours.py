@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from resources_servers.browser_gym.actions import parse_action
+from resources_servers.browser_gym.browser.backend import BrowserBackend
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.browser.page import Observation
 from resources_servers.browser_gym.browser.pool import LocalPool
@@ -23,7 +24,7 @@ SETTINGS = SessionSettings()
 class Ours:
     """Sessions on one page."""
 
-    def __init__(self, pool: LocalPool, sessions: Sessions, url: str) -> None:
+    def __init__(self, pool: BrowserBackend, sessions: Sessions, url: str) -> None:
         self.url = url
         self._pool = pool
         self._sessions = sessions
@@ -39,13 +40,17 @@ class Ours:
         session, _ = await self._sessions.seed(self.url + query, WIDTH, HEIGHT, start)
         return session
 
-    async def step(self, session: Session, **action: Any) -> Observation:
+    async def step(
+        self, session: Session, *, operation_id: str | None = None, **action: Any
+    ) -> Observation:
         """Run one action and return what is seen then.
 
         Raises:
             RuntimeError: the action failed.
         """
-        results, seen = await self._sessions.step(session.session_id, [parse_action(action)])
+        results, seen = await self._sessions.step(
+            session.session_id, [parse_action(action)], operation_id
+        )
         if results[0].error:
             raise RuntimeError(results[0].error)
         return seen
