@@ -72,6 +72,7 @@ FAULTS: dict[str, Fault | None] = {
     "dead link": None,
     "page hangs": None,
     "tab crashes": None,
+    "seed cut once": None,
     "step cut once": None,
     "provider fails once": None,
     "neighbour dies": None,
@@ -84,7 +85,7 @@ FAULTS: dict[str, Fault | None] = {
     "task unusable": Fault.TASK_UNUSABLE,
     "environment silent": Fault.SERVER_SILENT,
     "environment errs": Fault.SERVER_ERROR,
-    "seed cut": Fault.SERVER_DROPPED,
+    "seeds cut": Fault.SERVER_DROPPED,
     "verdict cut": Fault.SERVER_DROPPED,
     "provider out of quota": Fault.MODEL_QUOTA,
     "provider errs": Fault.MODEL_DOWN,
@@ -437,7 +438,9 @@ class Chaos:
             self._of_session[body["env_id"]] = episode
         elif episode.fault in ALONE:
             self._fragile.release()
-        return CutOff() if episode.fault == "seed cut" else seeded
+        cut = episode.fault == "seeds cut"
+        cut = cut or (episode.fault == "seed cut once" and episode.once("seed cut"))
+        return CutOff() if cut else seeded
 
     async def _treat(self, episode: Episode, passing: Passing) -> Response:
         stepping = passing.path == "/step"

@@ -245,13 +245,24 @@ class BrowserGymServer(SimpleResourcesServer):
         if isinstance(body, ResourcesSeedSessionRequest):
             with self._telemetry.seeding():
                 return await self._seed_chosen(request, body)
-        session, observation = await while_connected(request, self._seed(body))
+        if body.env_id:
+            session, observation = await self._seed_named(body.env_id, body)
+        else:
+            session, observation = await while_connected(request, self._seed(body))
         request.session[SESSION_ID_KEY] = session.session_id
         return _opened(session, observation)
 
     async def _seed(self, body: SeedRequest) -> tuple[Session, Observation]:
         with self._telemetry.seeding():
             return await self._sessions.seed(**self._opening(body, labels_of(body)))
+
+    async def _seed_named(self, env_id: str, body: SeedRequest) -> tuple[Session, Observation]:
+        with self._telemetry.seeding():
+            labels = labels_of(body)
+            opening = self._opening(body, labels)
+            owner = Owner(env_id, labels.get("task_id") or opening["start_url"])
+            await self._chosen.seed(env_id, owner, **opening)
+        return self._sessions.shown(env_id)
 
     async def _seed_chosen(
         self, request: Request, body: ResourcesSeedSessionRequest
@@ -346,6 +357,8 @@ class BrowserGymServer(SimpleResourcesServer):
         """Close a session; `success` is true only if this call closed it."""
         session_id = _session_id(request, body.env_id)
         reason = await self._sessions.end(session_id)
+        if reason and await self._chosen.abandon(session_id):
+            reason = None
         return CloseResponse(success=reason is None, message=reason or "closed")
 
     async def health(self) -> HealthResponse:

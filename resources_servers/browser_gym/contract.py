@@ -42,6 +42,8 @@ class SeedRequest(BaseModel):
     Unknown fields are let through: the body may be a whole task row.
 
     Attributes:
+        env_id: the session's id, if the caller chooses it: the seed may then be repeated, and the
+            id closed although the answer was lost.
         start_url: page to open; may also stand in `verifier_metadata`.
         viewport_width: CSS px; else `verifier_metadata.viewport`, else the server's default.
         viewport_height: CSS px.
@@ -50,6 +52,7 @@ class SeedRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
+    env_id: str | None = Field(default=None, min_length=1, max_length=200)
     start_url: str | None = None
     viewport_width: int | None = Field(default=None, ge=MIN_VIEWPORT_PX, le=MAX_VIEWPORT_PX)
     viewport_height: int | None = Field(default=None, ge=MIN_VIEWPORT_PX, le=MAX_VIEWPORT_PX)

@@ -92,6 +92,17 @@ class ChosenSessions:
             )
         return work.result()[0]
 
+    async def abandon(self, session_id: str) -> bool:
+        """Keep an id from being opened, now and later; return whether it was being opened."""
+        self._sessions.refuse(session_id)
+        if session_id not in self._seeding:
+            return False
+        work = self._seeding[session_id][1]
+        if not work.cancelling():  # a second time would interrupt what it cleans up
+            work.cancel()
+        await asyncio.wait([work])
+        return work.cancelled()
+
     async def close(self, session_id: str, episode: str) -> None:
         """Close an id for good; there need not be a session, now or before.
 
@@ -106,12 +117,7 @@ class ChosenSessions:
             raise SessionConflict(
                 f"episode_id: {session_id!r} belongs to episode {owner.episode}, not {episode}"
             )
-        self._sessions.refuse(session_id)  # from now on, also if the rest takes time or fails
-        if seeding:
-            work = seeding[1]
-            if not work.cancelling():  # a second time would interrupt what it cleans up
-                work.cancel()
-            await asyncio.wait([work])
+        await self.abandon(session_id)  # from now on, also if the rest takes time or fails
         await self._sessions.end(session_id)
 
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+import uuid
+from typing import Any, Protocol
 
 from responses_api_agents.browser_agent.adapters.base import Screen
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_environment
 
 logger = logging.getLogger(__name__)
 
-Post = Callable[[str, dict[str, Any]], Awaitable[tuple[int, Any]]]
-"""Posts a JSON body to a path of one server; returns status and JSON answer.
 
-Raises:
-    RolloutFailure: there was no answer.
-"""
+class Post(Protocol):
+    """Posts a JSON body to a path of one server; returns status and JSON answer.
+
+    What is `repeatable` may be sent again after a broken connection, when it may have arrived.
+
+    Raises:
+        RolloutFailure: there was no answer.
+    """
+
+    async def __call__(
+        self, path: str, body: dict[str, Any], *, repeatable: bool = False
+    ) -> tuple[int, Any]:
+        """Post."""
+        ...
 
 
 class Environment:
@@ -38,7 +47,10 @@ class Environment:
         Raises:
             RolloutFailure: there is no browser, or the start page or task is unusable.
         """
-        return self._enter(await self._call("/seed_session", fields))
+        # Named by us, it can be seeded again and closed although an answer was lost.
+        self.env_id = uuid.uuid4().hex
+        body = fields | {"env_id": self.env_id}
+        return self._enter(await self._call("/seed_session", body, repeatable=True))
 
     async def step(self, actions: list[dict[str, Any]]) -> dict[str, Any]:
         """Run a batch; repeated by the transport, it still runs once.
@@ -48,7 +60,7 @@ class Environment:
         """
         self._operations += 1
         body = {"env_id": self.env_id, "actions": actions, "operation_id": str(self._operations)}
-        return await self._call("/step", body)
+        return await self._call("/step", body, repeatable=True)
 
     async def verify(self, row: dict[str, Any]) -> dict[str, Any]:
         """Grade; this ends the session.
@@ -66,7 +78,7 @@ class Environment:
             return
         env_id, self.env_id = self.env_id, None
         try:
-            await self._call("/close", {"env_id": env_id})
+            await self._call("/close", {"env_id": env_id}, repeatable=True)
         except RolloutFailure as failure:
             logger.warning("session %s could not be closed: %s", env_id, failure.reason)
 
@@ -86,8 +98,10 @@ class Environment:
         self._width, self._height = answer["viewport_width"], answer["viewport_height"]
         return answer
 
-    async def _call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        status, answer = await self._post(path, body)
+    async def _call(
+        self, path: str, body: dict[str, Any], *, repeatable: bool = False
+    ) -> dict[str, Any]:
+        status, answer = await self._post(path, body, repeatable=repeatable)
         if status >= 400 or not isinstance(answer, dict):
             raise from_environment(status, answer)
         return answer
@@ -105,7 +119,7 @@ class SeededEnvironment(Environment):
         Raises:
             RolloutFailure: the session is gone.
         """
-        return self._enter(await self._call("/observation", fields))
+        return self._enter(await self._call("/observation", fields, repeatable=True))
 
     async def close(self) -> None:
         """Leave the session as it is."""

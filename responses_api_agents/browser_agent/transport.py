@@ -34,7 +34,7 @@ class Transport:
         self._timeout_s = timeout_s
 
     async def post(
-        self, path: str, body: dict[str, Any], *, repeatable: bool | None = None
+        self, path: str, body: dict[str, Any], *, repeatable: bool = False
     ) -> tuple[int, Any]:
         """Post and return status and JSON answer (text if it is not JSON).
 
@@ -42,14 +42,11 @@ class Transport:
             path: of the route.
             body: JSON.
             repeatable: whether the request may be sent again after a broken connection, when it
-                may have arrived. By default only a body with an `operation_id` may. A connection
-                that was never made is always tried again.
+                may have arrived. A connection that was never made is always tried again.
 
         Raises:
             RolloutFailure: no answer after the last try.
         """
-        if repeatable is None:
-            repeatable = "operation_id" in body
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._post(path, body, repeatable)

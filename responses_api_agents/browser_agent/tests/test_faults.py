@@ -286,6 +286,29 @@ async def test_step_whose_answer_is_cut_is_run_once(
     assert seen == ["1", "1", "2", "2"]
 
 
+async def test_session_whose_seed_is_cut_is_found_again_or_closed(
+    start: Start, site: str, environment: str
+) -> None:
+    seeds = []
+
+    async def cut_seeds(passing: Passing) -> Response:
+        answered = await passing.forward()
+        if passing.path != "/seed_session":
+            return answered
+        seeds.append(passing.body["env_id"])
+        return CutOff() if len(seeds) <= cuts else answered
+
+    for cuts in (1, 99):
+        with front_of(environment, cut_seeds) as url:
+            row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
+        if cuts == 1:
+            assert (row["reward"], row["mask_sample"]) == (1, False), row
+            assert len(seeds) == 2
+        else:
+            is_masked(row, Fault.SERVER_DROPPED, "browser_gym")
+    assert len(set(seeds)) == 2, "each rollout has one session, and the fixture finds none left"
+
+
 async def test_server_silent(start: Start, site: str, environment: str) -> None:
     async def no_answer_to_a_step(passing: Passing) -> Response:
         return await (passing.silence() if passing.path == "/step" else passing.forward())
