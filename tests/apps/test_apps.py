@@ -11,6 +11,7 @@ import pytest
 from conftest import Client, ClientFactory, eventually
 from resources_servers.browser_gym.task_row import TaskRow
 from resources_servers.browser_gym.verification.assertions import evaluate
+from resources_servers.browser_gym.verification.checks import State
 from tests.apps.packages import DOWNLOAD_TIMEOUT_S, DownloadFailed, fetch, load_packages
 from tests.apps.runner import ROW_ORIGIN, AppTask, grade, load_tasks, play, seed
 from tests.apps.site import create_apps_site
@@ -66,7 +67,7 @@ async def test_app(client: Client, apps: str, task_id: str) -> None:
     async def right() -> None:
         env_id = await seed(client, task)
         untouched = json.loads((await client.storage(env_id))["initial_local_storage"])
-        verdicts = evaluate(task.assertions, untouched, untouched, "")
+        verdicts = evaluate(task.assertions, State(untouched, untouched, ""))
         assert "fail" in [verdict["result"] for verdict in verdicts]
         answers = await play(client, env_id, task.right)
         assert [answer["settled"] for answer in answers] == [True] * len(answers)

@@ -23,6 +23,7 @@ from resources_servers.browser_gym.demo_gym.tasks import (
     seed_state,
 )
 from resources_servers.browser_gym.verification.assertions import evaluate
+from resources_servers.browser_gym.verification.checks import State
 from resources_servers.browser_gym.verification.errors import VerifierError
 
 STOP_TIMEOUT_S = 2
@@ -62,7 +63,9 @@ def create_app() -> FastAPI:
             initial = await _read_storage(form, "initialState")
             answer = await _read_text(form, "modelResponse")
         try:
-            results = evaluate(task.parsed_assertions(), initial or seed_state(), final, answer)
+            results = evaluate(
+                task.parsed_assertions(), State(initial or seed_state(), final, answer)
+            )
         except VerifierError as error:
             raise HTTPException(422, f"initialState does not fit {task.id}: {error}") from error
         return {"taskId": task.id, "prompt": task.prompt, "assertions": results}

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from resources_servers.browser_gym.verification.answer_text import contains, equals
 from resources_servers.browser_gym.verification.assertions import (
     MAX_SHOWN_CHARS,
-    MAX_SHOWN_PATHS,
     evaluate,
     parse_assertions,
     shown_value,
 )
+from resources_servers.browser_gym.verification.checks import State
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.json_diff import (
     diff_paths,
@@ -21,6 +21,7 @@ from resources_servers.browser_gym.verification.json_diff import (
     parse_pointer,
     to_pointer,
 )
+from resources_servers.browser_gym.verification.storage_checks import MAX_SHOWN_PATHS
 from resources_servers.browser_gym.verification.storage_document import parse_document
 
 JSON_VALUES = st.recursive(
@@ -41,7 +42,9 @@ def judge(
     initial: dict[str, str] | None = None,
     answer: str = "",
 ) -> dict[str, Any]:
-    [result] = evaluate(parse_assertions([{"title": "t", **check}]), initial or {}, final, answer)
+    [result] = evaluate(
+        parse_assertions([{"title": "t", **check}]), State(initial or {}, final, answer)
+    )
     return result
 
 
@@ -232,7 +235,7 @@ def test_results_keep_order_titles_and_categories():
         ]
     )
 
-    assert evaluate(assertions, {}, {"x": "1"}, "Not yet.") == [
+    assert evaluate(assertions, State({}, {"x": "1"}, "Not yet.")) == [
         {"title": "b", "category": "form", "result": "pass", "expected": 1, "actual": 1},
         {"title": "a", "result": "fail", "expected": "done", "actual": "Not yet."},
     ]

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from resources_servers.browser_gym.demo_gym import server, tasks
 from resources_servers.browser_gym.demo_gym.tasks import Task, load_tasks, seed_state
 from resources_servers.browser_gym.verification.assertions import evaluate
+from resources_servers.browser_gym.verification.checks import State
 
 ROOT = Path(__file__).parents[3]
 SOLUTIONS = json.loads((Path(tasks.__file__).parent / "solutions.json").read_text("utf-8"))
@@ -80,7 +81,7 @@ def test_every_category_has_tasks():
 def test_doing_nothing_never_scores(task_id: str):
     assertions = load_tasks()[task_id].parsed_assertions()
 
-    outcome = [r["result"] for r in evaluate(assertions, seed_state(), seed_state(), "")]
+    outcome = [r["result"] for r in evaluate(assertions, State(seed_state(), seed_state(), ""))]
 
     assert "fail" in outcome
 

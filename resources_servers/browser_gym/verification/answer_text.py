@@ -44,3 +44,22 @@ def strip_punctuation(text: str) -> str:
     A leading point or sign stays, because `.5` and `-5` are not `5`.
     """
     return normalise(text).lstrip(_OPENING + " ").rstrip(_CLOSING + " ")
+
+
+def bare(text: str) -> str:
+    """Reduces a text to its words: NFKC, case folded, without quotes, punctuation and extra space.
+
+    A mark between two digits (`3.5`), and a sign or point before a number, stays: it is part of the
+    number. Elsewhere apostrophes and full stops vanish (`U.S.A.` is `usa`), and other marks
+    separate words (`well-known` is `well known`).
+    """
+    text = unicodedata.normalize("NFKC", text).replace("−", "-")
+    kept: list[str] = []
+    for before, char, after in zip(" " + text, text, text[1:] + " ", strict=False):
+        is_mark = char == "`" or unicodedata.category(char).startswith("P")
+        starts_number = char in "-." and before.isspace()
+        if not is_mark or (after.isdigit() and (before.isdigit() or starts_number)):
+            kept.append(char)
+        elif char not in "'’‘.":
+            kept.append(" ")
+    return " ".join("".join(kept).casefold().split())

@@ -1,11 +1,21 @@
 """What a verifier gets and gives."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
+
+from resources_servers.browser_gym.browser.page_state import Keep, PageState
 
 Storage = Mapping[str, str]
 """One origin's localStorage: {key: text}."""
+
+
+@dataclass(frozen=True)
+class Screenshot:
+    """An encoded image of what a session showed, and its media type, such as `image/jpeg`."""
+
+    data: bytes
+    media_type: str
 
 
 @dataclass(frozen=True)
@@ -18,12 +28,18 @@ class Evidence:
         initial: {origin: localStorage} once the first page had loaded.
         final: The same at the end, of every origin the session touched.
         answer: The model's final message, "" if there was none.
+        task: What the model was asked to do.
+        page: The active tab before it was left, as far as the verifier's `keep` asks for it.
+        screenshots: The last different ones, oldest first, as many as `keep` asks for.
     """
 
     start_origin: str
     initial: Mapping[str, Storage]
     final: Mapping[str, Storage]
     answer: str
+    task: str = ""
+    page: PageState = field(default_factory=PageState)
+    screenshots: tuple[Screenshot, ...] = ()
 
     @property
     def initial_storage(self) -> Storage:
@@ -64,9 +80,17 @@ class Verdict:
 
 
 class Verifier(Protocol):
-    """Grades one task."""
+    """Grades one task.
+
+    Attributes:
+        name: What a row calls it.
+        keep: What it wants kept of the session beside storage, addresses and the answer.
+    """
 
     name: str
+
+    @property
+    def keep(self) -> Keep: ...  # noqa: D102
 
     async def verify(self, evidence: Evidence) -> Verdict:
         """Grades what a session left behind.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from resources_servers.browser_gym.browser.page_state import Keep
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.assertions import shown_value
 from resources_servers.browser_gym.verification.contract import Evidence, Verdict
@@ -72,6 +73,11 @@ class GymApiVerifier:
         if not task.task_id:
             raise InvalidTask("verifier_metadata.task_id: gym_api needs the gym's task id")
         return cls(task.gym_url, task.task_id, client, categories)
+
+    @property
+    def keep(self) -> Keep:
+        """Nothing beside what is always kept."""
+        return Keep()
 
     async def verify(self, evidence: Evidence) -> Verdict:
         """Takes the client's time bound, and CATEGORIES_TIMEOUT_S more for missing categories."""

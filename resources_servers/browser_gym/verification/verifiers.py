@@ -11,11 +11,14 @@ from functools import partial
 from typing import Any
 
 from resources_servers.browser_gym.task_row import VerifierMetadata
+from resources_servers.browser_gym.verification.assertion_verifiers import (
+    AnswerVerifier,
+    LocalStorageVerifier,
+)
 from resources_servers.browser_gym.verification.contract import Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from resources_servers.browser_gym.verification.gym_api import CategoryLookup, GymApiVerifier
 from resources_servers.browser_gym.verification.gym_client import GymClient
-from resources_servers.browser_gym.verification.local_storage import LocalStorageVerifier
 
 
 class Verifiers:
@@ -31,6 +34,7 @@ class Verifiers:
         self._by_name: dict[str, Callable[[VerifierMetadata], Verifier]] = {
             "local_storage": LocalStorageVerifier.for_task,
             "gym_api": partial(GymApiVerifier.for_task, **gym),
+            "answer": AnswerVerifier.for_task,
         }
 
     def parse_verifier(self, verifier_metadata: dict[str, Any]) -> Verifier:
