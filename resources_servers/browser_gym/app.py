@@ -34,6 +34,7 @@ from resources_servers.browser_gym.browser.backend import BrowserBackend, Browse
 from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
 from resources_servers.browser_gym.browser.page import Observation
+from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING
 from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.browser.remote_cdp import RemoteCdp
 from resources_servers.browser_gym.browser.session_providers.choose import session_provider
@@ -280,8 +281,9 @@ class BrowserGymServer(SimpleResourcesServer):
 
     def _opening(self, body: SeedRequest, labels: dict[str, str]) -> dict[str, Any]:
         """Return the arguments of `Sessions.opening` for a task."""
+        keep = KEEP_NOTHING
         if body.verifier_metadata is not None:
-            self._verifiers.parse_verifier(body.verifier_metadata)
+            keep = self._verifiers.parse_verifier(body.verifier_metadata).keep
         task = VerifierMetadata.parse(body.verifier_metadata or {})
         start_url = body.start_url or task.start_url
         if not start_url:
@@ -295,6 +297,7 @@ class BrowserGymServer(SimpleResourcesServer):
             "height": body.viewport_height or height,
             "start": task.browser,
             "gym_url": task.gym_url,
+            "keep": keep,
             "labels": labels,
         }
 
@@ -409,6 +412,7 @@ class BrowserGymServer(SimpleResourcesServer):
                     initial=state.initial,
                     final=state.final,
                     answer=finished.answer,
+                    page=state.page,
                 )
             )
         except (BrowserError, SessionError, VerifierError) as error:

@@ -23,12 +23,14 @@ from resources_servers.browser_gym.browser.backend import (
     BrowserLost,
     BrowserSpec,
 )
-from resources_servers.browser_gym.browser.capture import ImageFormat, Storage
+from resources_servers.browser_gym.browser.capture import Image, ImageFormat, Storage
 from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.final_state import FinalState
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
 from resources_servers.browser_gym.browser.page_clock import PageClock
+from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
 from resources_servers.browser_gym.browser.policy import Reach, UrlNotAllowed, origin_of
+from resources_servers.browser_gym.browser.reading import check_selectors
 from resources_servers.browser_gym.browser.renderers import Freezer
 from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tab, Tabs
 from resources_servers.browser_gym.faults import Fault
@@ -131,11 +133,21 @@ class Session:
     shown: Observation | None = None
     finishing: asyncio.Task[Finished] | None = None
     releasing: asyncio.Task[None] | None = None
+    keep: Keep = KEEP_NOTHING
+    screenshots: list[Image] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Name it for the log; id and labels are others' words."""
         named = (f"{key}={value!r}" for key, value in self.labels.items())
         return " ".join([repr(self.session_id), *named])
+
+    def remember(self, observation: Observation) -> None:
+        """Keep what is shown for grading, as far as it is wanted; an enlarged region is not."""
+        image = observation.image
+        zoomed = any(event["type"] == "zoom" for event in observation.events)
+        if image and not zoomed and self.screenshots[-1:] != [image]:
+            first = len(self.screenshots) + 1 - self.keep.screenshots
+            self.screenshots = [*self.screenshots, image][max(first, 0) :]
 
     @asynccontextmanager
     async def awake(self) -> AsyncIterator[None]:
@@ -167,6 +179,7 @@ async def open_session(
     height: int,
     start: BrowserStart,
     gym_url: str | None,
+    keep: Keep,
     session_id: str,
     labels: Mapping[str, str],
 ) -> tuple[Session, Observation]:
@@ -233,6 +246,10 @@ async def open_session(
             raise StartPageError(f"the start page did not open: {error}{hint}") from error
         session.shown = observation
         session.start_origin = origin_of(tabs.active.page.url)
+        session.keep = keep
+        session.remember(observation)
+        if keep.selectors:
+            await check_selectors(tabs.active, keep.selectors)
         if freezer:
             freezer.freeze(tabs)
     except BaseException as error:

@@ -30,6 +30,7 @@ from resources_servers.browser_gym.browser.final_state import (
     read_more,
 )
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, Words
+from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
 from resources_servers.browser_gym.browser.policy import normalize_url
 from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.session import (
@@ -96,6 +97,7 @@ class Sessions:
         height: int,
         start: BrowserStart | None = None,
         gym_url: str | None = None,
+        keep: Keep = KEEP_NOTHING,
         *,
         labels: Mapping[str, str] | None = None,
     ) -> tuple[Session, Observation]:
@@ -103,7 +105,7 @@ class Sessions:
 
         Args and errors are those of `opening`.
         """
-        work = self.opening(start_url, width, height, start, gym_url, labels=labels)
+        work = self.opening(start_url, width, height, start, gym_url, keep, labels=labels)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -119,6 +121,7 @@ class Sessions:
         height: int,
         start: BrowserStart | None = None,
         gym_url: str | None = None,
+        keep: Keep = KEEP_NOTHING,
         *,
         session_id: str | None = None,
         owner: Owner | None = None,
@@ -132,13 +135,14 @@ class Sessions:
             height: viewport height in CSS px.
             start: what the browser holds and tells pages, where not the server's defaults.
             gym_url: http(s) address that pages may reach beside the start page's origin.
+            keep: what grading will want of the session.
             session_id: one that is not in use; by default a new one.
             owner: who chose it.
             labels: what the rollout is called.
 
         Raises:
             UrlNotAllowed: not an http(s) address. The others are the task's:
-            InvalidTask: the browser refuses what `start` says.
+            InvalidTask: the browser refuses what `start` or `keep` says.
             BrowserError: no browser to be had.
             StartPageError: the page did not open.
         """
@@ -150,6 +154,7 @@ class Sessions:
             height,
             start or BrowserStart(),
             gym_url,
+            keep,
             session_id or str(uuid.uuid4()),
             labels or {},
         )
@@ -312,6 +317,7 @@ class Sessions:
     ) -> StepOutcome:
         async with self._using(session):
             results, session.shown = await session.driver.run(batch, words)
+            session.remember(session.shown)
             return results, session.shown
 
     async def _refuse(
@@ -334,9 +340,15 @@ class Sessions:
             return state, await read_more(session.lease.context, session.tabs, more)
 
     async def _read_final(self, session: Session, *, leave: bool) -> FinalState:
-        return await read_final(
-            session.lease.context, session.tabs, session.start_origin, session.initial, leave=leave
+        state = await read_final(
+            session.lease.context,
+            session.tabs,
+            session.start_origin,
+            session.initial,
+            leave=leave,
+            keep=session.keep if leave else KEEP_NOTHING,
         )
+        return dataclasses.replace(state, screenshots=tuple(session.screenshots))
 
     def _finishing(self, session: Session, answer: str) -> asyncio.Task[Finished]:
         if session.finishing is None:

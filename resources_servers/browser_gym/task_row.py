@@ -28,7 +28,8 @@ MIN_VIEWPORT_PX, MAX_VIEWPORT_PX = 100, 4096
 DEFAULT_VIEWPORT = {"width": 1280, "height": 720}
 
 
-def _check_web_address(address: str) -> str:
+def check_web_address(address: str) -> str:
+    """Returns a full http(s) address; raises `ValueError` if it is none."""
     try:
         parts = urlsplit(address)
         _ = parts.port  # raises ValueError for a port that is none
@@ -39,7 +40,7 @@ def _check_web_address(address: str) -> str:
     return address
 
 
-WebAddress = Annotated[str, AfterValidator(_check_web_address)]
+WebAddress = Annotated[str, AfterValidator(check_web_address)]
 Pixels = Annotated[int, Field(strict=True, ge=MIN_VIEWPORT_PX, le=MAX_VIEWPORT_PX)]
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from playwright.async_api import BrowserContext, Error, Frame
 
 from resources_servers.browser_gym.browser.capture import (
     STORAGE_TIMEOUT_S,
+    Image,
     Storage,
     read_storage,
     shown_text,
     valid_unicode,
 )
+from resources_servers.browser_gym.browser.final_page import read_page
+from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep, PageState
 from resources_servers.browser_gym.browser.tabs import Tabs
 
 More = Literal["session_storage", "cookies", "indexed_db"]
@@ -41,18 +44,28 @@ class FinalState:
         initial: localStorage by origin, right after the start page had loaded.
         final: the same at the end.
         url: of the active tab at the end.
+        page: the active tab before it was left, as far as it is wanted.
+        screenshots: the last different ones that are wanted, oldest first.
     """
 
     start_origin: str
     initial: Storage
     final: Storage
     url: str
+    page: PageState = field(default_factory=PageState)
+    screenshots: tuple[Image, ...] = ()
 
 
 async def read_final(
-    context: BrowserContext, tabs: Tabs, start_origin: str, initial: Storage, *, leave: bool
+    context: BrowserContext,
+    tabs: Tabs,
+    start_origin: str,
+    initial: Storage,
+    *,
+    leave: bool,
+    keep: Keep = KEEP_NOTHING,
 ) -> FinalState:
-    """Read the state now; with `leave`, after leaving every page, so that it has saved.
+    """Read the state now; with `leave`, storage after leaving every page, so that it has saved.
 
     Raises:
         TimeoutError: it could not be read within the bound.
@@ -60,6 +73,7 @@ async def read_final(
     """
     await tabs.arrived()
     url = shown_text(tabs.active.page.url)
+    page = await read_page(tabs, keep)
     try:
         final = await read_storage(context)
     except TimeoutError:
@@ -70,7 +84,7 @@ async def read_final(
         final = await read_storage(context)
     if leave and await _leave_pages(tabs):
         final = await read_storage(context)
-    return FinalState(start_origin, initial, final, url)
+    return FinalState(start_origin, initial, final, url, page)
 
 
 async def read_more(

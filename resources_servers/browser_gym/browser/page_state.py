@@ -27,6 +27,9 @@ class Keep:
         )
 
 
+KEEP_NOTHING = Keep()
+
+
 @dataclass(frozen=True)
 class Matches:
     """What a CSS selector matches.

@@ -546,9 +546,43 @@
     return { filled: !!fits };
   };
 
+  // ---- What is graded at the end: the visible text, and what CSS selectors match, shown or not, in
+  // the page, its open shadow roots and its frames of the same origin.
+
+  const matching = (root, selector) =>
+    (root.nodeType === Node.DOCUMENT_NODE ? Document : DocumentFragment)
+      .prototype.querySelectorAll.call(root, selector);
+
+  const rootsIn = root => [root, ...[...matching(root, "*")]
+    .map(element => element.shadowRoot ?? innerDocument(element)).filter(inner => inner)
+    .flatMap(rootsIn)];
+
+  const finalPage = ({ text, selectors, max, most, maxEach }) => {
+    const roots = selectors.length ? rootsIn(document) : [];
+    const found = selectors.map(selector => {
+      const elements = roots.flatMap(root => [...matching(root, selector)]);
+      const texts = elements.slice(0, most)
+        .map(element => clean(fieldText(element) ?? plainText(element), maxEach));
+      return { count: elements.length, texts };
+    });
+    return { text: text ? visibleText(max).text.slice(0, max) : null, found };
+  };
+
+  const badSelector = ({ selectors }) => {
+    for (const selector of selectors) {
+      try {
+        matching(new DocumentFragment(), selector);
+      } catch (error) {
+        return { selector, reason: error.message };
+      }
+    }
+    return null;
+  };
+
   /* elements.js */
 
   return {
     pageText, find, listElements, setValue, fillFocused, observe, locate, caretToEnd, places, throughFrame,
+    finalPage, badSelector,
   }[command](options);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.frames import Document, Frames, main_document
 from resources_servers.browser_gym.browser.policy import Reach
 from resources_servers.browser_gym.browser.tabs import Tab, Tabs
+from resources_servers.browser_gym.verification.errors import InvalidTask
 
 MAX_TEXT_CHARS = 20_000
 MAX_MATCHES = 20
@@ -298,3 +300,29 @@ async def fill_focused(tab: Tab, text: str) -> bool:
         return False  # spares all other typing the round trip
     document = await main_document(tab)
     return (await document.call("fillFocused", {"text": text}))["filled"]
+
+
+async def read_final_page(
+    tab: Tab, *, text: bool, selectors: Sequence[str], most: int, max_chars: int
+) -> dict[str, Any]:
+    """Return what is graded of a page.
+
+    Returns:
+        `text`: the visible text, cut after `MAX_SEARCHED_CHARS`, if wanted, else None; `found`: per
+        selector the `count` of elements and the `texts` of the first `most`, each cut after
+        `max_chars`.
+
+    Raises:
+        ActionError: the script failed.
+        playwright.async_api.Error: the page crashed, closed or was left meanwhile.
+    """
+    options = {"text": text, "selectors": list(selectors), "max": MAX_SEARCHED_CHARS}
+    document = await main_document(tab)
+    return await document.call("finalPage", options | {"most": most, "maxEach": max_chars})
+
+
+async def check_selectors(tab: Tab, selectors: Sequence[str]) -> None:
+    """Raise `InvalidTask` if one of them is no CSS selector that the browser knows."""
+    document = await main_document(tab)
+    if bad := await document.call("badSelector", {"selectors": list(selectors)}):
+        raise InvalidTask(f"not a CSS selector: {bad['selector']!r}: {bad['reason']}")

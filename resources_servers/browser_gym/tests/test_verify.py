@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from conftest import RESPONSE, Client, ClientFactory
+from conftest import Client, ClientFactory
 from resources_servers.browser_gym.demo_gym.server import running as demo_gym
+from resources_servers.browser_gym.tests.grading import response, seeded, verify
 
 SECOND_SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
 
@@ -19,29 +20,6 @@ def task(site: str, *assertions: dict[str, Any], **fields: Any) -> dict[str, Any
         "assertions": list(assertions),
         **fields,
     }
-
-
-def response(text: str = "") -> dict[str, Any]:
-    part = {"type": "output_text", "text": text, "annotations": []}
-    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
-    return RESPONSE | {"output": [message | {"content": [part]}]}
-
-
-async def verify(client: Client, metadata: dict[str, Any], env_id: str, **fields: Any) -> Any:
-    body = {
-        "responses_create_params": {"input": "Do it."},
-        "response": response(),
-        "verifier_metadata": metadata,
-        "env_id": env_id,
-        **fields,
-    }
-    return await client.post("/verify", body)
-
-
-async def seeded(client: Client, metadata: dict[str, Any]) -> str:
-    answer = await client.post("/seed_session", {"verifier_metadata": metadata})
-    client.opened.append(answer["env_id"])
-    return answer["env_id"]
 
 
 async def test_reward_and_partial_credit(client: Client, site: str) -> None:

@@ -1,16 +1,18 @@
 """Verifiers that judge a task's own assertions. They are deterministic and need no network.
 
 They differ in what their assertions may look at: `local_storage` at the start origin's
-localStorage and the answer, `answer` at the answer alone.
+localStorage and the answer, `page_state` at the active tab and the answer, `answer` at the answer
+alone.
 """
 
 import asyncio
 from typing import ClassVar, Self
 
-from resources_servers.browser_gym.browser.page_state import Keep
+from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.assertions import (
     ANSWER,
+    PAGE,
     STORAGE,
     Assertion,
     CheckKind,
@@ -20,6 +22,7 @@ from resources_servers.browser_gym.verification.assertions import (
 from resources_servers.browser_gym.verification.checks import State
 from resources_servers.browser_gym.verification.contract import Evidence, Verdict
 from resources_servers.browser_gym.verification.errors import InvalidTask
+from resources_servers.browser_gym.verification.page_checks import keep_for
 
 
 class AssertionVerifier:
@@ -41,8 +44,11 @@ class AssertionVerifier:
 
     @property
     def keep(self) -> Keep:
-        """Nothing beside what is always kept."""
-        return Keep()
+        """What the checks look at."""
+        keep = KEEP_NOTHING
+        for assertion in self._assertions:
+            keep |= keep_for(assertion.check)
+        return keep
 
     async def verify(self, evidence: Evidence) -> Verdict:
         """Judges in a thread, since an app may leave megabytes behind."""
@@ -57,6 +63,13 @@ class LocalStorageVerifier(AssertionVerifier):
 
     name = "local_storage"
     kinds = (STORAGE, ANSWER)
+
+
+class PageStateVerifier(AssertionVerifier):
+    """Judges the active tab before it is left, and the answer."""
+
+    name = "page_state"
+    kinds = (PAGE, ANSWER)
 
 
 class AnswerVerifier(AssertionVerifier):

@@ -16,6 +16,10 @@ of the start origin. A key that is not a plain word is quoted: `"crm:leads"[0].p
 | `"answer_normalised": "Well-known"` | it has the same words; see `answer_text.bare` |
 | `"answer_number": 12.5` | it holds one number, this one, up to `tolerance` or `relative_tolerance`; with `unit`, one with this unit; see `answer_number` |
 | `"answer_regex": "[A-Z]{3}-\\d+"` | the whole answer, but for white space around it, matches; RE2's syntax |
+| `"final_url": "https://a.test/cart"` | the active tab is at this address; see `urls.same_address` |
+| `"url_contains": "/cart?id=3"` | its address has this part, as it is or unescaped |
+| `"dom_contains": "Order placed"` | its visible text has these words |
+| `"dom_contains": {"selector": ".row", "text": "Ada"}` | an element matches, shown or not; with `text`, its text or value has these words |
 
 A place that was added or removed is named itself, not what is inside it: when `crm:log` is new, it
 is `/crm:log` that changed, and `/crm:log/0` would not cover it. Lists are compared by index.
@@ -26,7 +30,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from resources_servers.browser_gym.verification import answer_checks, storage_checks
+from resources_servers.browser_gym.verification import answer_checks, page_checks, storage_checks
 from resources_servers.browser_gym.verification.checks import Check, State, required_text
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
@@ -58,6 +62,11 @@ ANSWER = CheckKind(
     answer_checks.parse,
     "answer_contains; answer_equals; answer_exact; answer_normalised; answer_regex; answer_number "
     "with tolerance or relative_tolerance and with unit, where wanted",
+)
+PAGE = CheckKind(
+    page_checks.FIELDS,
+    page_checks.parse,
+    "final_url; url_contains; dom_contains with a text, or with an object of selector and text",
 )
 
 

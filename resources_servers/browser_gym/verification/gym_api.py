@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from resources_servers.browser_gym.browser.page_state import Keep
+from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.assertions import shown_value
 from resources_servers.browser_gym.verification.contract import Evidence, Verdict
@@ -77,7 +77,7 @@ class GymApiVerifier:
     @property
     def keep(self) -> Keep:
         """Nothing beside what is always kept."""
-        return Keep()
+        return KEEP_NOTHING
 
     async def verify(self, evidence: Evidence) -> Verdict:
         """Takes the client's time bound, and CATEGORIES_TIMEOUT_S more for missing categories."""

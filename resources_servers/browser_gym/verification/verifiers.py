@@ -14,6 +14,7 @@ from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.assertion_verifiers import (
     AnswerVerifier,
     LocalStorageVerifier,
+    PageStateVerifier,
 )
 from resources_servers.browser_gym.verification.contract import Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask
@@ -34,6 +35,7 @@ class Verifiers:
         self._by_name: dict[str, Callable[[VerifierMetadata], Verifier]] = {
             "local_storage": LocalStorageVerifier.for_task,
             "gym_api": partial(GymApiVerifier.for_task, **gym),
+            "page_state": PageStateVerifier.for_task,
             "answer": AnswerVerifier.for_task,
         }
 
