@@ -313,7 +313,9 @@ class VerifierMetadata(_Row):
         browser: How the browser starts: what is stored in it, and what it tells pages.
         verifier: Who grades; see `verification/verifiers.py`.
         category: Kind of task, for reports and for stratified splits.
-        assertions: What `local_storage` checks; see `verification/assertions.py`.
+        assertions: What `local_storage`, `page_state` and `answer` check; see
+            `verification/assertions.py`.
+        verifiers: The parts of `all_of` and `any_of`.
     """
 
     task_id: Annotated[str, Field(min_length=1)] | None = None
@@ -324,6 +326,7 @@ class VerifierMetadata(_Row):
     verifier: str | None = None
     category: str | None = None
     assertions: list[Any] | None = None
+    verifiers: list[Any] | None = None
 
     @model_validator(mode="after")
     def _start_at_the_gym(self) -> Self:

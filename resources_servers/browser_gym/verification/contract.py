@@ -57,10 +57,11 @@ class Verdict:
     """What a rollout earned.
 
     Attributes:
-        reward: 1.0 if there is an assertion and all pass, else 0.0.
+        reward: 1.0 if there is an assertion and all pass, else 0.0; `all_of` and `any_of` combine
+            those of their parts.
         partial_credit: Share of the assertions that pass, 0.0 to 1.0.
-        assertions: Per assertion `title`, `result` ("pass" or "fail") and where known `category`,
-            `expected` and `actual`.
+        assertions: Per assertion `title`, `result` ("pass" or "fail"; "no_verdict" for a part that
+            has none where the others decide) and where known `category`, `expected`, `actual`.
     """
 
     reward: float

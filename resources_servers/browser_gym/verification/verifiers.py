@@ -16,6 +16,7 @@ from resources_servers.browser_gym.verification.assertion_verifiers import (
     LocalStorageVerifier,
     PageStateVerifier,
 )
+from resources_servers.browser_gym.verification.combined import AllOf, AnyOf
 from resources_servers.browser_gym.verification.contract import Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from resources_servers.browser_gym.verification.gym_api import CategoryLookup, GymApiVerifier
@@ -37,6 +38,8 @@ class Verifiers:
             "gym_api": partial(GymApiVerifier.for_task, **gym),
             "page_state": PageStateVerifier.for_task,
             "answer": AnswerVerifier.for_task,
+            "all_of": partial(AllOf.for_task, parse_part=self.parse_verifier),
+            "any_of": partial(AnyOf.for_task, parse_part=self.parse_verifier),
         }
 
     def parse_verifier(self, verifier_metadata: dict[str, Any]) -> Verifier:
