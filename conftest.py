@@ -61,7 +61,7 @@ def build_server(**config: Any) -> FastAPI:
 
     base = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py", "name": "browser_gym"}
     # All test sites are on loopback; the tests of what a page may reach set this to False.
-    base |= {"domain": "agent", "allow_private_addresses": True}
+    base |= {"domain": "agent", "allow_private_addresses": True, "evidence_dir": None}
     settings = BrowserGymConfig.model_validate(base | config)
     server = BrowserGymServer(config=settings, server_client=MagicMock(spec=ServerClient))
     app = server.setup_webserver()

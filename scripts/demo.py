@@ -67,6 +67,7 @@ def start_stack(
         "++head_server.host=127.0.0.1",
         f"++demo_gym_port={gym_port}",
         f"++{model.agent}.responses_api_agents.browser_agent.artifact_dir={output}/artifacts",
+        f"++browser_gym.resources_servers.browser_gym.evidence_dir={output}/evidence",
         *model.overrides,
     ]
     started = time.monotonic()

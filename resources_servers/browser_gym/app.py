@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -55,6 +55,7 @@ from resources_servers.browser_gym.contract import (
 from resources_servers.browser_gym.demo_gym.server import running as running_demo_gym
 from resources_servers.browser_gym.disconnect import while_connected
 from resources_servers.browser_gym.error_answers import add_error_answers
+from resources_servers.browser_gym.grading import Grading, graded, masked
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
 from resources_servers.browser_gym.seed_body import SeedBody, labels_of
 from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
@@ -65,6 +66,8 @@ from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verification.contract import Evidence, Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
 class BrowserGymConfig(BaseResourcesServerConfig):
@@ -98,18 +101,25 @@ class BrowserGymConfig(BaseResourcesServerConfig):
     ignore_tls_errors: bool = False
     verify_timeout_s: float = Field(default=300, gt=0)
     demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
-    # The browser a rollout is graded on is gone when the rollout is over.
-    REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.UNSUPPORTED
+    evidence_dir: str | None = "results/evidence"
+    # The browser is gone when the rollout is over, but what is graded of it is kept.
+    REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.STATELESS
 
 
 class BrowserVerifyRequest(BaseVerifyRequest):
-    """The rollout to grade: NeMo Gym's fields, the session and the model's answer."""
+    """The rollout to grade: NeMo Gym's fields, the session and the model's answer.
+
+    Attributes:
+        deliverables_dir: reference to the evidence of a stored rollout; used if there is no
+            `env_id`.
+    """
 
     model_config = ConfigDict(extra="allow")
 
     verifier_metadata: dict[str, Any]
     env_id: str | None = None
     final_answer: str | None = None
+    deliverables_dir: str | None = None
 
 
 class BrowserVerifyResponse(BaseVerifyResponse):
@@ -119,6 +129,9 @@ class BrowserVerifyResponse(BaseVerifyResponse):
         partial_credit: share of assertions that passed.
         verification_result: per-assertion results.
         final_url: of the active tab at the end.
+        final_local_storage: of the start origin, unless it is large.
+        deliverables_dir: reference to the evidence, if it was kept.
+        evidence_screenshots: files of the screenshots in it.
         category: the task's.
     """
 
@@ -127,6 +140,9 @@ class BrowserVerifyResponse(BaseVerifyResponse):
     partial_credit: float = 0.0
     verification_result: dict[str, Any] | None = None
     final_url: str | None = None
+    final_local_storage: dict[str, str] | None = None
+    deliverables_dir: str | None = None
+    evidence_screenshots: list[str] = Field(default_factory=list)
     category: str | None = None
 
 
@@ -162,6 +178,7 @@ class BrowserGymServer(SimpleResourcesServer):
             sys.exit(f"browser_gym: {error}")
         self._telemetry = Telemetry()
         self._verifiers = Verifiers(verify_timeout_s=self.config.verify_timeout_s)
+        self._grading = Grading(self.config.evidence_dir, PROJECT_ROOT)
         app = super().setup_webserver()
         app.post("/observation", response_model=SeedResponse)(self.observation)
         app.post("/step", response_model=StepResponse)(self.step)
@@ -379,51 +396,57 @@ class BrowserGymServer(SimpleResourcesServer):
     async def verify(self, request: Request, body: BrowserVerifyRequest) -> BrowserVerifyResponse:  # type: ignore[override]
         """Grade what the session left behind and release its browser.
 
-        A session or verifier that fails gives a masked row, never a reward of 0 that counts.
+        A stored rollout, which names no session, is graded by the evidence that was kept of it. A
+        session or verifier that fails gives a masked row, never a reward of 0 that counts.
         """
         started = time.monotonic()
         verifier = self._verifiers.parse_verifier(body.verifier_metadata)
-        session_id = _session_id(request, body.env_id)
-        row = body.model_dump() | {
-            "env_id": session_id,
-            "category": body.verifier_metadata.get("category"),
-        }
+        row: dict[str, Any] = body.model_dump()
+        row["category"] = body.verifier_metadata.get("category")
         told = row["response"].pop(EPISODE_KEY, None) or {}
         row |= {key: told[key] for key in EPISODE_FIELDS if key in told}
         if told.get("failure_kind"):
-            graded = _masked(told["failure_kind"], told.get("failure_reason"))
+            verdict = masked(told["failure_kind"], told.get("failure_reason") or "")
+        elif body.env_id is None and body.deliverables_dir is not None:
+            verdict = await self._grade(verifier, self._grading.of_row(body.deliverables_dir))
         else:
-            graded = await self._graded(verifier, session_id, _answer(body, told))
+            row["env_id"] = _session_id(request, body.env_id)
+            left = self._left_behind(row, _answer(body, told), named=body.env_id is not None)
+            verdict = await self._grade(verifier, left)
         if told:
             seconds = time.monotonic() - started
-            graded["verify_seconds"] = round(seconds, 3)
-            graded["total_seconds"] = round(row.get("total_seconds", 0) + seconds, 3)
-        passed = "passed" if graded["reward"] == 1 else "failed"
-        self._telemetry.verified(graded.get("failure_kind") or passed)
-        return BrowserVerifyResponse.model_validate(row | graded)
+            verdict["verify_seconds"] = round(seconds, 3)
+            verdict["total_seconds"] = round(row.get("total_seconds", 0) + seconds, 3)
+        passed = "passed" if verdict["reward"] == 1 else "failed"
+        self._telemetry.verified(verdict.get("failure_kind") or passed)
+        return BrowserVerifyResponse.model_validate(row | verdict)
 
-    async def _graded(self, verifier: Verifier, session_id: str, answer: str) -> dict[str, Any]:
+    async def _grade(
+        self, verifier: Verifier, finding: Awaitable[tuple[Evidence, dict[str, Any]]]
+    ) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
         try:
-            finished = await self._sessions.conclude(session_id, answer)
-            state = finished.state
-            verdict = await verifier.verify(
-                Evidence(
-                    start_origin=state.start_origin,
-                    initial=state.initial,
-                    final=state.final,
-                    answer=finished.answer,
-                    page=state.page,
-                )
-            )
+            evidence, kept = await finding
+            return kept | graded(await verifier.verify(evidence))
         except (BrowserError, SessionError, VerifierError) as error:
-            return _masked(error.fault.kind, str(error))
-        return {
-            "final_answer": finished.answer,
-            "reward": verdict.reward,
-            "partial_credit": verdict.partial_credit,
-            "verification_result": verdict.to_json(),
-            "final_url": state.url,
-        }
+            return kept | masked(error.fault.kind, str(error))
+
+    async def _left_behind(
+        self, row: dict[str, Any], answer: str, *, named: bool
+    ) -> tuple[Evidence, dict[str, Any]]:
+        """End a row's session and return what it left behind."""
+        try:
+            finished = await self._sessions.conclude(row["env_id"], answer)
+        except SessionError as error:
+            if named:
+                raise
+            reason = (
+                f"{error}; a stored rollout is graded again by its deliverables_dir, if it has one"
+            )
+            raise SessionError(reason, error.fault) from error
+        task_input = row["responses_create_params"]["input"]
+        evidence, kept = await self._grading.of_session(finished.state, finished.answer, task_input)
+        return evidence, kept | {"final_answer": finished.answer}
 
     def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:
         """Add pass@k over valid rollouts to NeMo Gym's metrics; it leaves masked ones out."""
@@ -452,16 +475,6 @@ def _answer(body: BrowserVerifyRequest, told: dict[str, Any]) -> str:
     if not isinstance(last, NeMoGymResponseOutputMessage):
         return ""
     return "\n".join(part.text for part in last.content if part.type == "output_text")
-
-
-def _masked(kind: str, reason: str | None) -> dict[str, Any]:
-    return {
-        "reward": 0.0,
-        "mask_sample": True,
-        "instance_config": {"mask_sample": True},
-        "failure_kind": kind,
-        "failure_reason": reason,
-    }
 
 
 def _opened(session: Session, observation: Observation) -> SeedResponse:
