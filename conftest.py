@@ -52,8 +52,8 @@ RESPONSE: dict[str, Any] = {
 """A model's response without a message, as `/verify` wants one."""
 
 
-def build_server(**config: Any) -> FastAPI:
-    """Build a resources server's app."""
+def build_server(server_client: Any = None, **config: Any) -> FastAPI:
+    """Build a resources server's app; `server_client` is for those that ask other servers."""
     # Imported here, as it takes seconds that most test files need not wait.
     from nemo_gym.server_utils import ServerClient
 
@@ -63,7 +63,9 @@ def build_server(**config: Any) -> FastAPI:
     # All test sites are on loopback; the tests of what a page may reach set this to False.
     base |= {"domain": "agent", "allow_private_addresses": True, "evidence_dir": None}
     settings = BrowserGymConfig.model_validate(base | config)
-    server = BrowserGymServer(config=settings, server_client=MagicMock(spec=ServerClient))
+    server = BrowserGymServer(
+        config=settings, server_client=server_client or MagicMock(spec=ServerClient)
+    )
     app = server.setup_webserver()
     if settings.expose_tools_over_mcp:
         from nemo_gym.mcp_auto_exposure import maybe_auto_expose

@@ -56,6 +56,7 @@ from resources_servers.browser_gym.demo_gym.server import running as running_dem
 from resources_servers.browser_gym.disconnect import while_connected
 from resources_servers.browser_gym.error_answers import add_error_answers
 from resources_servers.browser_gym.grading import Grading, graded, masked
+from resources_servers.browser_gym.judge_client import JudgeConfig, judge_of
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
 from resources_servers.browser_gym.seed_body import SeedBody, labels_of
 from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
@@ -70,7 +71,7 @@ from resources_servers.browser_gym.verification.verifiers import Verifiers
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
-class BrowserGymConfig(BaseResourcesServerConfig):
+class BrowserGymConfig(BaseResourcesServerConfig, JudgeConfig):
     """Configuration; every key is described in the README."""
 
     browsers: Literal["local", "remote_cdp"] = "local"
@@ -177,7 +178,9 @@ class BrowserGymServer(SimpleResourcesServer):
         except (ChromiumNotFound, ValueError) as error:
             sys.exit(f"browser_gym: {error}")
         self._telemetry = Telemetry()
-        self._verifiers = Verifiers(verify_timeout_s=self.config.verify_timeout_s)
+        self._verifiers = Verifiers(
+            self.config.verify_timeout_s, judge_of(self.config, self.server_client)
+        )
         self._grading = Grading(self.config.evidence_dir, PROJECT_ROOT)
         app = super().setup_webserver()
         app.post("/observation", response_model=SeedResponse)(self.observation)

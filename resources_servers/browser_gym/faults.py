@@ -62,6 +62,8 @@ class Fault(Enum):
     VERIFIER_UNREACHABLE = "masked", "no connection to the verifier", "transport_unreachable"
     VERIFIER_DROPPED = "masked", "the verifier drops the connection", "transport_peer_drop"
     VERIFIER_SILENT = "masked", "the verifier does not answer in time", "transport_timeout"
+    JUDGE_FAILED = "masked", "the judge cannot be asked, or gives no answer", "judge_failed"
+    JUDGE_UNPARSEABLE = "masked", "the judge's answer holds no verdict", "judge_unparseable"
 
     DISK_FULL = "masked", "a screenshot cannot be stored", "persistence_failed"
     AGENT_FAULT = "masked", "the agent itself has a fault", "agent_run_error"

@@ -23,6 +23,7 @@ from resources_servers.browser_gym.task_sets import (
 )
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.gym_client import GymClient
+from resources_servers.browser_gym.verification.judge import Judge
 from resources_servers.browser_gym.verification.verifiers import Verifiers
 
 SHOWN_NAMES = 20
@@ -266,7 +267,7 @@ def _choose(tasks: list[_Task], what: str, values: list[Any], wanted: list[str])
 
 def _check_rows(rows: list[Row]) -> None:
     """Holds each row to what the resources server demands at seed."""
-    verifiers = Verifiers()
+    verifiers = Verifiers(judge=Judge(ask=None))
     for row in rows:
         metadata = row["verifier_metadata"]
         try:

@@ -302,6 +302,26 @@ class BrowserStart(_Strict):
     files: dict[FileName, File] = {}
 
 
+MAX_JUDGE_SCREENSHOTS = 20
+
+
+class JudgeTask(_Strict):
+    """What a task tells its judge.
+
+    Attributes:
+        criteria: What counts in this task, beside its text.
+        reference_answer: A right answer to compare with.
+        instructions: What makes a YES, instead of the server's words.
+        screenshots: How many of the last ones the judge sees; the server's default if the row does
+            not say.
+    """
+
+    criteria: Text | None = None
+    reference_answer: Text | None = None
+    instructions: Text | None = None
+    screenshots: Annotated[int, Field(strict=True, ge=0, le=MAX_JUDGE_SCREENSHOTS)] | None = None
+
+
 class VerifierMetadata(_Row):
     """What the resources server needs to start and to grade a task.
 
@@ -316,6 +336,7 @@ class VerifierMetadata(_Row):
         assertions: What `local_storage`, `page_state` and `answer` check; see
             `verification/assertions.py`.
         verifiers: The parts of `all_of` and `any_of`.
+        judge: What `judge` is told about the task.
     """
 
     task_id: Annotated[str, Field(min_length=1)] | None = None
@@ -327,6 +348,7 @@ class VerifierMetadata(_Row):
     category: str | None = None
     assertions: list[Any] | None = None
     verifiers: list[Any] | None = None
+    judge: JudgeTask | None = None
 
     @model_validator(mode="after")
     def _start_at_the_gym(self) -> Self:

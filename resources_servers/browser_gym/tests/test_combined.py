@@ -105,7 +105,7 @@ async def test_a_part_without_a_verdict_matters_only_if_the_others_do_not_decide
     for name, other in (("any_of", part(False)), ("all_of", part(True))):
         with pytest.raises(VerifierError) as caught:
             await verdict(name, masked(), other)
-        assert caught.value.failure_kind == "transport_unreachable"
+        assert caught.value.fault.kind == "transport_unreachable"
 
 
 async def test_cancelling_ends_every_part():

@@ -113,7 +113,7 @@ async def test_evidence_that_was_changed_is_not_graded(tmp_path: Path):
         change(Path(reference))
         with pytest.raises(VerifierError, match="cannot be graded again") as caught:
             await store.load(reference)
-        assert caught.value.failure_kind == "verifier_error"
+        assert caught.value.fault.kind == "verifier_error"
         shutil.rmtree(reference)
 
 

@@ -115,7 +115,7 @@ async def _try(part: Verifier, evidence: Evidence) -> Verdict | VerifierError:
 def _told(name: str, outcome: Verdict | VerifierError) -> list[dict[str, Any]]:
     """A part's assertions under its name; one that stands for the part if it has no verdict."""
     if isinstance(outcome, VerifierError):
-        actual = shown_value(f"{outcome.failure_kind}: {outcome}")
+        actual = shown_value(f"{outcome.fault.kind}: {outcome}")
         return [{"title": name, "result": "no_verdict", "actual": actual}]
     return [
         assertion | {"title": f"{name}: {assertion['title']}"} for assertion in outcome.assertions

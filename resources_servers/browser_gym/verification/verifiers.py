@@ -21,6 +21,7 @@ from resources_servers.browser_gym.verification.contract import Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from resources_servers.browser_gym.verification.gym_api import CategoryLookup, GymApiVerifier
 from resources_servers.browser_gym.verification.gym_client import GymClient
+from resources_servers.browser_gym.verification.judge import Judge, JudgeVerifier
 
 
 class Verifiers:
@@ -28,9 +29,10 @@ class Verifiers:
 
     Args:
         verify_timeout_s: How long asking a web gym for a verdict may take, retries included.
+        judge: Whom `judge` asks; None if there is nobody, which makes its rows unusable.
     """
 
-    def __init__(self, verify_timeout_s: float = 300.0) -> None:
+    def __init__(self, verify_timeout_s: float = 300.0, judge: Judge | None = None) -> None:
         self._gym_client = GymClient(timeout_s=verify_timeout_s)
         gym = {"client": self._gym_client, "categories": CategoryLookup(self._gym_client)}
         self._by_name: dict[str, Callable[[VerifierMetadata], Verifier]] = {
@@ -38,6 +40,7 @@ class Verifiers:
             "gym_api": partial(GymApiVerifier.for_task, **gym),
             "page_state": PageStateVerifier.for_task,
             "answer": AnswerVerifier.for_task,
+            "judge": partial(JudgeVerifier.for_task, judge=judge),
             "all_of": partial(AllOf.for_task, parse_part=self.parse_verifier),
             "any_of": partial(AnyOf.for_task, parse_part=self.parse_verifier),
         }
