@@ -2,31 +2,27 @@
 
 import argparse
 import asyncio
-import difflib
 import math
 import sys
 from collections.abc import Sequence
-from fractions import Fraction
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from resources_servers.browser_gym.element_tools import function_tools
-from resources_servers.browser_gym.task_row import DEFAULT_VIEWPORT, TaskRow
-from resources_servers.browser_gym.task_sets import (
-    Row,
-    sample,
-    shuffle,
-    split,
-    task_set_id,
-    write_jsonl,
+from resources_servers.browser_gym.task_row import DEFAULT_VIEWPORT
+from resources_servers.browser_gym.task_selection import (
+    PrepareError,
+    add_selection_options,
+    check_output,
+    check_rows,
+    choose,
+    write_selected,
 )
+from resources_servers.browser_gym.task_sets import Row
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.gym_client import GymClient
-from resources_servers.browser_gym.verification.judge import Judge
-from resources_servers.browser_gym.verification.verifiers import Verifiers
+from resources_servers.browser_gym.webvoyager import prepare_webvoyager
 
-SHOWN_NAMES = 20
 FETCH_TIMEOUT_S = 60.0
 
 EXAMPLES = """\
@@ -42,14 +38,12 @@ examples:
     %(prog)s --gym-url http://127.0.0.1:8777 --output tasks.jsonl --tools elements
   twelve tasks, as many from each category as its share of the gym:
     %(prog)s --gym-url http://127.0.0.1:8777 --output twelve.jsonl --sample 12
+  tasks in the format of WebVoyager, see webvoyager --help:
+    %(prog)s webvoyager --input WebVoyager_data.jsonl --output webvoyager.jsonl
 
 The steps run in this order: --task-id and --category, --sample, --shuffle, --limit, --split.
 Nothing is written unless every row is valid, and an existing file is replaced as a whole.
 """
-
-
-class PrepareError(Exception):
-    """The wanted task set cannot be made; the message says why, in one line."""
 
 
 class _Task(NamedTuple):
@@ -69,9 +63,12 @@ class _Task(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status: 0, or 1 with one line on stderr."""
-    arguments = _parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
     try:
-        _prepare(arguments)
+        if argv and argv[0] == "webvoyager":
+            prepare_webvoyager(argv[1:])
+        else:
+            _prepare(_parser().parse_args(argv))
     except (PrepareError, InvalidTask, VerifierError, OSError) as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 1
@@ -88,9 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     add = parser.add_argument
     add("--gym-url", **several, required=True, metavar="URL", help="address of a web gym")
-    add("--output", type=Path, required=True, metavar="FILE", help="the file to write, .jsonl")
-    add("--task-id", **several, default=[], metavar="ID", help="only these tasks")
-    add("--category", **several, default=[], metavar="NAME", help="only tasks of these categories")
+    add_selection_options(parser)
     add(
         "--verifier",
         choices=["gym_api", "local_storage"],
@@ -104,19 +99,6 @@ def _parser() -> argparse.ArgumentParser:
         help="put the element tools into each row, for agents that offer a model what its row "
         "says, such as NeMo Gym's simple_agent (default: none)",
     )
-    add("--seed", type=int, default=0, help="of every random choice (default: 0)")
-    add("--shuffle", action="store_true", help="order the tasks at random")
-    add("--sample", type=int, metavar="N", help="N tasks at random, each category in proportion")
-    add("--limit", type=int, metavar="N", help="at most the first N tasks")
-    add(
-        "--split",
-        **several,
-        default=[],
-        type=_share,
-        metavar="NAME=SHARE",
-        help="write one file for each, FILE with _NAME before its ending; the shares make 1 "
-        "together, and each set has its share of every category",
-    )
     add(
         "--timeout-s",
         type=_seconds,
@@ -128,33 +110,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    if not arguments.output.name:
-        raise PrepareError(f"--output {arguments.output} is not the name of a file")
+    check_output(arguments)
     gym_urls = list(dict.fromkeys(url.rstrip("/") for url in arguments.gym_url))
     tasks = asyncio.run(_fetch(gym_urls, arguments.timeout_s))
-    tasks = _choose(tasks, "task id", [task.id for task in tasks], arguments.task_id)
-    tasks = _choose(tasks, "category", [task.category for task in tasks], arguments.category)
+    tasks = choose(tasks, "task id", [task.id for task in tasks], arguments.task_id)
+    tasks = choose(tasks, "category", [task.category for task in tasks], arguments.category)
     _refuse_duplicates(tasks)
     rows = [_row(task, arguments.verifier) for task in tasks]
     if arguments.tools:
         for row in rows:
             row["responses_create_params"]["tools"] = function_tools()
-    _check_rows(rows)
-    if arguments.sample is not None:
-        try:
-            rows = sample(rows, arguments.sample, arguments.seed)
-        except ValueError as error:
-            raise PrepareError(f"--sample: {error}") from error
-    if arguments.shuffle:
-        rows = shuffle(rows, arguments.seed)
-    if arguments.limit is not None:
-        if arguments.limit < 1:
-            raise PrepareError("--limit: give a number of at least 1")
-        rows = rows[: arguments.limit]
-    files = _files(arguments.output, rows, arguments.split, arguments.seed)
-    write_jsonl(files)
-    for path, part in files.items():
-        sys.stdout.write(f"{path}: task set {len(part)} tasks, id {task_set_id(part)}\n")
+    check_rows(rows, {task.id: f" of {task.gym_url}" for task in tasks})
+    write_selected(rows, arguments)
 
 
 async def _fetch(gym_urls: list[str], timeout_s: float) -> list[_Task]:
@@ -245,72 +212,6 @@ def _refuse_duplicates(tasks: list[_Task]) -> None:
                 "prepare the gyms one by one"
             )
         gym_of[task.id] = task.gym_url
-
-
-def _choose(tasks: list[_Task], what: str, values: list[Any], wanted: list[str]) -> list[_Task]:
-    """Keeps the tasks with one of the wanted values, all tasks if none is wanted."""
-    if not wanted:
-        return tasks
-    known = sorted({value for value in values if isinstance(value, str)})
-    missing = [value for value in dict.fromkeys(wanted) if value not in known]
-    if missing:
-        near = [near for value in missing for near in difflib.get_close_matches(value, known)]
-        hint = near or known
-        more = f" and {len(hint) - SHOWN_NAMES} more" if len(hint) > SHOWN_NAMES else ""
-        raise PrepareError(
-            f"unknown {what} {', '.join(map(repr, missing))}; "
-            f"{'did you mean' if near else 'there are'}: "
-            f"{', '.join(dict.fromkeys(hint[:SHOWN_NAMES])) or 'none'}{more}"
-        )
-    return [task for task, value in zip(tasks, values, strict=True) if value in wanted]
-
-
-def _check_rows(rows: list[Row]) -> None:
-    """Holds each row to what the resources server demands at seed."""
-    verifiers = Verifiers(judge=Judge(ask=None))
-    for row in rows:
-        metadata = row["verifier_metadata"]
-        try:
-            TaskRow.parse(row)
-            verifiers.parse_verifier(metadata)
-        except InvalidTask as error:
-            raise PrepareError(
-                f"task {metadata['task_id']!r} of {metadata['gym_url']}: {error}"
-            ) from error
-
-
-def _files(
-    output: Path, rows: list[Row], shares: list[tuple[str, Fraction]], seed: int
-) -> dict[Path, list[Row]]:
-    if not shares:
-        return {output: rows}
-    names = [name for name, _ in shares]
-    if len(set(names)) < len(names):
-        raise PrepareError(f"--split: {', '.join(names)} names a set twice")
-    total = sum(share for _, share in shares)
-    if abs(total - 1) > Fraction(1, 1000):
-        raise PrepareError(f"--split: the shares make {float(total):g} together, not 1")
-    parts = split(rows, {name: share / total for name, share in shares}, seed)
-    for name, part in parts.items():
-        if not part:
-            raise PrepareError(f"--split: {len(rows)} tasks are too few to give {name!r} any")
-    return {
-        output.with_name(f"{output.stem}_{name}{output.suffix}"): part
-        for name, part in parts.items()
-    }
-
-
-def _share(text: str) -> tuple[str, Fraction]:
-    name, _, number = text.partition("=")
-    try:
-        share = Fraction(number)
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(0)
-    if not name.replace("-", "_").isidentifier() or not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not NAME=SHARE with a share above 0 and up to 1, such as train=0.8"
-        )
-    return name, share
 
 
 def _seconds(text: str) -> float:
