@@ -5,6 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import aiohttp
+from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.server_utils import ServerClient
+from omegaconf import DictConfig
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -45,6 +49,30 @@ def fails(status: int) -> Reply:
 
 YES = says("It is done.\nVERDICT CODE: YES")
 NO = says("It is not done.\nVERDICT CODE: NO\n")
+
+
+class OwnClient(ServerClient):
+    """NeMo Gym's client, with connections of its own: for a server in a thread of its own."""
+
+    async def post(self, server_name: str, url_path: str, **options: Any) -> Any:  # type: ignore[override]
+        """Posts as NeMo Gym's own does, once."""
+        url = self._resolve_base_url(server_name)
+        async with aiohttp.ClientSession() as session:
+            response = await session.post(f"{url}{url_path}", json=options["json"])
+            await response.read()
+            return response
+
+
+JUDGE_REF = {"type": "responses_api_models", "name": "judge_model"}
+
+
+def client_of[T: ServerClient](kind: type[T], url: str) -> T:
+    """A client that knows the server `judge_model`."""
+    host, port = url.removeprefix("http://").split(":")
+    server = {"entrypoint": "app.py", "host": host, "port": int(port)}
+    servers = {"judge_model": {"responses_api_models": {"any": server}}}
+    head = BaseServerConfig(host="127.0.0.1", port=1)
+    return kind(head_server_config=head, global_config_dict=DictConfig(servers))
 
 
 class FakeJudge:

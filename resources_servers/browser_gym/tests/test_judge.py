@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 from nemo_gym import server_utils
-from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient
-from omegaconf import DictConfig
 
 from conftest import Client, ClientFactory
 from resources_servers.browser_gym.browser.page_state import Keep, PageState
 from resources_servers.browser_gym.judge_client import judge_behind
 from resources_servers.browser_gym.tests.fake_gym import refusing_address
 from resources_servers.browser_gym.tests.fake_judge import (
+    JUDGE_REF,
     NO,
     YES,
     FakeJudge,
     Reply,
+    client_of,
     fails,
     running_fake_judge,
     says,
@@ -73,16 +73,10 @@ def fake(judge_server: FakeJudge) -> FakeJudge:
     return judge_server
 
 
-def client_of(url: str) -> ServerClient:
-    host, port = url.removeprefix("http://").split(":")
-    server = {"entrypoint": "app.py", "host": host, "port": int(port)}
-    servers = {"judge_model": {"responses_api_models": {"any": server}}}
-    head = BaseServerConfig(host="127.0.0.1", port=1)
-    return ServerClient(head_server_config=head, global_config_dict=DictConfig(servers))
-
-
 def verifier(url: str, timeout_s: float = 30, **fields: Any):
-    judge = Judge(judge_behind(client_of(url), "judge_model", timeout_s), pause_s=0, **fields)
+    judge = Judge(
+        judge_behind(client_of(ServerClient, url), "judge_model", timeout_s), pause_s=0, **fields
+    )
     return Verifiers(judge=judge).parse_verifier(EXAMPLE)
 
 
@@ -181,7 +175,7 @@ async def test_a_judge_that_gives_no_answer_is_masked(fake: FakeJudge):
 
 async def test_without_screenshots_none_are_shown(fake: FakeJudge):
     row = EXAMPLE | {"judge": {"screenshots": 0, "instructions": "Say YES to all."}}
-    judge = Judge(judge_behind(client_of(fake.url), "judge_model", 30))
+    judge = Judge(judge_behind(client_of(ServerClient, fake.url), "judge_model", 30))
     await Verifiers(judge=judge).parse_verifier(row).verify(replace(EVIDENCE, answer="\ud800"))
     rules, parts = (message["content"] for message in fake.requests[0]["input"])
     assert rules.startswith("Say YES to all.")
@@ -211,10 +205,10 @@ async def test_a_rollout_is_judged_on_its_last_screenshots_and_judged_again(
     new_client: ClientFactory, fake: FakeJudge, site: str, tmp_path: Path
 ):
     client = await new_client(
-        server_client=client_of(fake.url),
+        server_client=client_of(ServerClient, fake.url),
         browser_processes=1,
         evidence_dir=str(tmp_path),
-        judge_model_server={"type": "responses_api_models", "name": "judge_model"},
+        judge_model_server=JUDGE_REF,
     )
     metadata = EXAMPLE | {"start_url": f"{site}/links.html"}
     env_id = await seeded(client, metadata)

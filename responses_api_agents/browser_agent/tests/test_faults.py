@@ -26,6 +26,16 @@ from resources_servers.browser_gym.tests.fake_gym import (
     refusing_address,
     running_fake_gym,
 )
+from resources_servers.browser_gym.tests.fake_judge import (
+    JUDGE_REF,
+    FakeJudge,
+    OwnClient,
+    Reply,
+    client_of,
+    fails,
+    running_fake_judge,
+    says,
+)
 from responses_api_agents.browser_agent import episode
 from responses_api_agents.browser_agent.tests.conftest import Start
 from responses_api_agents.browser_agent.tests.stack import served_environment
@@ -416,6 +426,29 @@ async def test_verifier_silent(start: Start, site: str, gym: FakeGym) -> None:
     with served_environment(verify_timeout_s=1, browser_processes=1) as url:
         row = await graded_by(start, site, gym.url, url)
     is_masked(row, Fault.VERIFIER_SILENT, "no answer within 1 s")
+
+
+async def judged_by(start: Start, site: str, judge: FakeJudge, reply: Reply) -> Row:
+    judge.replies = [reply]
+    client = client_of(OwnClient, judge.url)
+    judging = {"judge_model_server": JUDGE_REF, "judge_attempts": 1}
+    with served_environment(server_client=client, browser_processes=1, **judging) as url:
+        stack = await start(solving(), environment_url=url)
+        return await run(stack, f"{site}/links.html", verifier="judge")
+
+
+async def test_judge_failed(start: Start, site: str) -> None:
+    with running_fake_judge() as judge:
+        row = await judged_by(start, site, judge, fails(401))
+    is_masked(row, Fault.JUDGE_FAILED, "HTTP 401")
+    assert row["_ng_failure_class"] == "judge_failed"
+
+
+async def test_judge_unparseable(start: Start, site: str) -> None:
+    with running_fake_judge() as judge:
+        row = await judged_by(start, site, judge, says("VERDICT 12345678: YES"))
+    is_masked(row, Fault.JUDGE_UNPARSEABLE, "does not end with a verdict")
+    assert row["_ng_failure_class"] == "judge_invalid"
 
 
 # What the agent does.
