@@ -1,7 +1,9 @@
 """The verifier of the page that a session ends on."""
 
+import contextlib
 from typing import Any
 
+import psutil
 import pytest
 
 from conftest import Client, ClientFactory
@@ -79,10 +81,22 @@ async def test_the_active_tab_counts_before_it_is_left(client: Client, site: str
     assert (row["reward"], row["final_url"]) == (1, f"{site}/graded.html")
 
 
+@pytest.mark.usefixtures("short_waits_for_a_page")
+async def test_a_page_that_crashed_is_loaded_again(client: Client, site: str):
+    metadata = task(site, {"dom_contains": "Order placed"})
+    env_id = await seeded(client, metadata)
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "--type=renderer" in process.cmdline():
+                process.kill()
+    row = await verify(client, metadata, env_id)
+    assert (row["reward"], row["mask_sample"]) == (1, False), row
+
+
 async def test_a_selector_that_is_none_is_found_at_seed(client: Client, site: str):
     metadata = task(site, {"dom_contains": {"selector": "p[["}})
     answer = await client.post("/seed_session", {"verifier_metadata": metadata}, status=422)
-    assert answer["failure_kind"] == "invalid_task"
+    assert answer["failure_kind"] == "agent_request_failed"
     assert "'p[['" in answer["failure_reason"]
     assert await client.sessions() == 0
 
