@@ -168,8 +168,12 @@ async def test_a_judge_that_gives_no_answer_is_masked(fake: FakeJudge):
     with refusing_address() as url, pytest.raises(VerifierError) as caught:
         await verifier(url).verify(EVIDENCE)
     assert caught.value.fault.kind == "judge_failed"
-    with pytest.raises(VerifierError, match=r"within 1e-06 s") as caught:
-        await verifier(fake.url, timeout_s=1e-6).verify(EVIDENCE)
+    # One of its own, as what was given up may still reach it later.
+    with (
+        running_fake_judge() as own,
+        pytest.raises(VerifierError, match="within 1e-06 s") as caught,
+    ):
+        await verifier(own.url, timeout_s=1e-6).verify(EVIDENCE)
     assert caught.value.fault.kind == "judge_failed"
 
 
