@@ -59,6 +59,8 @@ def serve(app: Any, *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
         # Faults that cut a connection on purpose are errors to uvicorn; they are not to us.
         log_level="critical",
         timeout_graceful_shutdown=1,
+        # An idle connection that is closed just as a client uses it again is a lost request.
+        timeout_keep_alive=60,
         ssl_context_factory=(lambda *_: tls) if tls else None,
     )
     server = _AnnouncingServer(config)
