@@ -80,22 +80,6 @@ class AnthropicModelConfig(BaseResponsesAPIModelConfig, RequestSettings):
     max_concurrent_requests: int | None = Field(default=None, ge=1)
 
 
-def require_key(key: str | None) -> str:
-    """Return a usable key.
-
-    Raises:
-        MissingApiKey: It is absent, blank or a placeholder.
-    """
-    return usable_key(
-        key,
-        server="anthropic_model",
-        provider="Anthropic",
-        setting="cua_anthropic_api_key",
-        variable="ANTHROPIC_API_KEY",
-        examples=KEY_EXAMPLES,
-    )
-
-
 class AnthropicModel(SimpleResponsesAPIModel):
     """Translates Responses requests to Anthropic's Messages API and the replies back.
 
@@ -115,8 +99,16 @@ class AnthropicModel(SimpleResponsesAPIModel):
             MissingApiKey: There is no usable key.
         """
         config = self.config
+        key = usable_key(
+            config.anthropic_api_key,
+            server="anthropic_model",
+            provider="Anthropic",
+            setting="cua_anthropic_api_key",
+            variable="ANTHROPIC_API_KEY",
+            examples=KEY_EXAMPLES,
+        )
         self._client = anthropic.AsyncAnthropic(
-            api_key=require_key(config.anthropic_api_key),
+            api_key=key,
             base_url=config.anthropic_base_url,
             timeout=httpx.Timeout(
                 config.timeout_s, connect=min(CONNECT_TIMEOUT_S, config.timeout_s)

@@ -19,7 +19,7 @@ from pydantic import Field, PrivateAttr, field_validator
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from responses_api_models.api_keys import is_placeholder
+from responses_api_models.api_keys import MissingApiKey, is_placeholder, usable_key
 from responses_api_models.gemini_model.actions import Defaults
 from responses_api_models.gemini_model.functions import PREDEFINED, function_set_of
 from responses_api_models.gemini_model.settings import InvalidRequest, Settings
@@ -34,10 +34,6 @@ from responses_api_models.provider_errors import (
 )
 
 KEY_EXAMPLES = ("aiza...", "aizayour")
-
-
-class MissingAccess(Exception):
-    """The key is absent or still a placeholder, or the project is. The text names the variables."""
 
 
 class GeminiModelConfig(BaseResponsesAPIModelConfig):
@@ -107,23 +103,26 @@ class GeminiModelConfig(BaseResponsesAPIModelConfig):
         """Return how to reach the API.
 
         Raises:
-            MissingAccess: The key is absent or a placeholder, or a Vertex AI setting is missing.
+            MissingApiKey: It is absent or a placeholder, and there is no project on Vertex AI.
         """
-        key = (self.gemini_api_key or "").strip()
-        unusable = is_placeholder(key, KEY_EXAMPLES)
-        if not self.vertex and (not key or unusable):
-            state = "is a placeholder" if key else "is missing"
-            raise MissingAccess(
-                f"gemini_model: the Gemini key {state}. Set cua_gemini_api_key in env.yaml, "
-                "or GEMINI_API_KEY in the environment."
-            )
-        if unusable:
-            key = ""
         has_project = bool(self.vertex_project and self.vertex_location)
-        if self.vertex and not key and not has_project:
-            raise MissingAccess(
-                "gemini_model: Vertex AI needs vertex_project and vertex_location, or a key in "
-                "cua_gemini_api_key."
+        if self.vertex:
+            key = (self.gemini_api_key or "").strip()
+            if is_placeholder(key, KEY_EXAMPLES):
+                key = ""
+            if not key and not has_project:
+                raise MissingApiKey(
+                    "gemini_model: Vertex AI needs vertex_project and vertex_location, or a key in "
+                    "cua_gemini_api_key."
+                )
+        else:
+            key = usable_key(
+                self.gemini_api_key,
+                server="gemini_model",
+                provider="Gemini",
+                setting="cua_gemini_api_key",
+                variable="GEMINI_API_KEY",
+                examples=KEY_EXAMPLES,
             )
         return Access(
             api_key=key or None,
@@ -151,7 +150,7 @@ class GeminiModel(SimpleResponsesAPIModel):
         """Create the client.
 
         Raises:
-            MissingAccess: There is no usable key or project.
+            MissingApiKey: There is no usable key or project.
         """
         config = self.config
         self._settings = config.settings()
@@ -217,7 +216,7 @@ def main() -> None:
     """Run the server, or end with one line that names what is missing."""
     try:
         GeminiModel.run_webserver()
-    except MissingAccess as error:
+    except MissingApiKey as error:
         raise SystemExit(str(error)) from None
 
 

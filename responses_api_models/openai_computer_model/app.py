@@ -80,22 +80,6 @@ class OpenAIComputerModelConfig(BaseResponsesAPIModelConfig):
     max_concurrent_requests: int | None = Field(default=None, ge=1)
 
 
-def require_key(key: str | None) -> str:
-    """Return a usable key.
-
-    Raises:
-        MissingApiKey: It is absent, blank or a placeholder.
-    """
-    return usable_key(
-        key,
-        server="openai_computer_model",
-        provider="OpenAI",
-        setting="cua_openai_api_key",
-        variable="OPENAI_API_KEY",
-        examples=KEY_EXAMPLES,
-    )
-
-
 class OpenAIComputerModel(SimpleResponsesAPIModel):
     """Passes Responses requests to OpenAI and makes the replies valid for NeMo Gym.
 
@@ -116,7 +100,14 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
             MissingApiKey: There is no usable key.
         """
         config = self.config
-        key = require_key(config.openai_api_key)
+        key = usable_key(
+            config.openai_api_key,
+            server="openai_computer_model",
+            provider="OpenAI",
+            setting="cua_openai_api_key",
+            variable="OPENAI_API_KEY",
+            examples=KEY_EXAMPLES,
+        )
         self._headers = {**config.openai_headers}
         if config.openai_key_header == "api-key":
             self._headers |= {"api-key": key, "Authorization": openai.omit}

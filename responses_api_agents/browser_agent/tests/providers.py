@@ -6,13 +6,14 @@ What is configured comes from the stacks in `configs`, as a user starts them.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from nemo_gym.base_responses_api_model import BaseResponsesAPIModelConfig, SimpleResponsesAPIModel
 from omegaconf import OmegaConf
 
 from responses_api_agents.browser_agent.tests.stack import running_agent, server_client
@@ -56,7 +57,8 @@ class Provider:
         agent: the agent's name, and that of its configuration file.
         model_server: the model server's name in the stack.
         model_type: its type.
-        app: builds it of its settings.
+        server: the model server's class.
+        config: that of its settings.
         simulator: builds the simulated API around a policy.
         access: the settings that reach the simulator, by its URL.
         solve: the policy that plays the demo tasks' solutions.
@@ -70,7 +72,8 @@ class Provider:
     agent: str
     model_server: str
     model_type: str
-    app: Callable[..., FastAPI]
+    server: type[SimpleResponsesAPIModel]
+    config: type[BaseResponsesAPIModelConfig]
     simulator: Callable[[Any], Any]
     access: Callable[[str], dict[str, Any]]
     solve: Callable[[Mapping[str, dict[str, Any]]], Any]
@@ -92,6 +95,12 @@ class Provider:
         settings: Any = OmegaConf.to_container(server, resolve=True)
         return settings
 
+    def app(self, **settings: Any) -> FastAPI:
+        """Return the model server's app with changes of its settings in the stack."""
+        address = {"host": "127.0.0.1", "port": 1, "name": self.model_server}
+        checked = self.config.model_validate(self.model_settings() | address | settings)
+        return self.server(config=checked, server_client=server_client({})).setup_webserver()
+
     def agent_settings(self) -> dict[str, Any]:
         """Return the agent's settings."""
         document: Any = OmegaConf.load(AGENTS / f"{self.agent}.yaml")
@@ -108,22 +117,13 @@ def with_included(path: str) -> Any:
     return config
 
 
-def _app(server: Any, config: Any) -> Callable[..., FastAPI]:
-    """Return what builds a model server's app of its settings."""
-
-    def build(**settings: Any) -> FastAPI:
-        checked = config.model_validate(settings)
-        return server(config=checked, server_client=server_client({})).setup_webserver()
-
-    return build
-
-
 OPENAI = Provider(
     stack="openai.yaml",
     agent="browser_openai_agent",
     model_server="policy_model",
     model_type="openai_computer_model",
-    app=_app(OpenAIComputerModel, OpenAIComputerModelConfig),
+    server=OpenAIComputerModel,
+    config=OpenAIComputerModelConfig,
     simulator=OpenAISimulator,
     access=lambda url: {"openai_base_url": url, "openai_api_key": "sk-simulator"},
     solve=openai_solutions.solve,
@@ -142,7 +142,8 @@ ANTHROPIC = Provider(
     agent="browser_anthropic_sonnet_agent",
     model_server="anthropic_sonnet_model",
     model_type="anthropic_model",
-    app=_app(AnthropicModel, AnthropicModelConfig),
+    server=AnthropicModel,
+    config=AnthropicModelConfig,
     simulator=AnthropicSimulator,
     access=lambda url: {"anthropic_base_url": url, "anthropic_api_key": "sk-ant-simulator"},
     solve=anthropic_solutions.solve,
@@ -163,7 +164,8 @@ GEMINI = Provider(
     agent="browser_gemini_agent",
     model_server="gemini_model",
     model_type="gemini_model",
-    app=_app(GeminiModel, GeminiModelConfig),
+    server=GeminiModel,
+    config=GeminiModelConfig,
     simulator=GeminiSimulator,
     access=lambda url: {"gemini_base_url": url, "gemini_api_key": "AIza-simulator"},
     solve=gemini_solutions.solve,
@@ -232,10 +234,10 @@ async def road(
         config: changes of the agent's.
     """
     simulator = provider.simulator(policy)
-    address = {"host": "127.0.0.1", "port": 1, "name": provider.model_server}
-    with simulator.serve() as url:
-        settings = provider.model_settings() | address | provider.access(url)
-        with serve(provider.app(**settings | dict(model_config or {}))) as model_url:
-            agent = provider.agent_settings() | config
-            async with running_agent(environment_url, model_url, folder, **agent) as http:
-                yield Road(provider, http, simulator)
+    with ExitStack() as servers:
+        access = provider.access(servers.enter_context(simulator.serve()))
+        app = provider.app(**access | dict(model_config or {}))
+        model_url = servers.enter_context(serve(app))
+        agent = provider.agent_settings() | config
+        async with running_agent(environment_url, model_url, folder, **agent) as http:
+            yield Road(provider, http, simulator)

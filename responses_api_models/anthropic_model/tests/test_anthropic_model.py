@@ -1,23 +1,12 @@
 """The Anthropic model server: failures, parameters, histories and the key."""
 
-import asyncio
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from omegaconf import OmegaConf
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
-from responses_api_models.anthropic_model.app import MissingApiKey, require_key
 from responses_api_models.anthropic_model.tests.anthropic_stack import (
     NOTE,
     Json,
@@ -119,14 +108,6 @@ async def test_a_conversation_that_is_too_long_is_told_apart() -> None:
         assert told["code"] == "context_length_exceeded"
 
 
-async def test_a_refused_connection_is_a_502() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        async with model(f"http://127.0.0.1:{unused.getsockname()[1]}") as client:
-            message = (await error(client, request(), 502))["message"]
-    assert message.startswith("Anthropic could not be reached at http://127.0.0.1:")
-
-
 async def test_a_reply_that_is_no_message_is_a_502() -> None:
     for content in (None, ["text"], [{"type": "tool_use", "name": "note", "input": {}, "id": 1}]):
         policy = scripts.script(scripts.SimReply([], extra={"content": content}))
@@ -147,13 +128,6 @@ async def test_what_is_no_utf_8_or_too_large_a_number_goes_back_as_it_came() -> 
     message, call = replies[0]["output"][1:]
     assert message["content"][0]["text"] == "\ufffd"
     assert call["action"]["text"] == "a\ufffd"
-
-
-async def test_chat_completions_are_not_served() -> None:
-    async with simulated(scripts.clicks(1)) as (_, client):
-        body = {"messages": [{"role": "user", "content": "hi"}]}
-        response = await client.post("/v1/chat/completions", json=body)
-    assert response.status_code == 501
 
 
 IMPOSSIBLE: list[tuple[Json, str]] = [
@@ -227,23 +201,6 @@ async def test_usage() -> None:
     assert told["input_tokens_details"] == {"cached_tokens": 100, "cache_write_tokens": 1000}
     assert told["output_tokens_details"] == {"reasoning_tokens": 5}
     assert (told["output_tokens"], told["total_tokens"]) == (7, 1117)
-
-
-async def test_no_more_requests_in_flight_than_allowed() -> None:
-    now = most = 0
-
-    async def count(request: Request) -> JSONResponse:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.1)  # the chance for one request too many to arrive
-        now -= 1
-        return JSONResponse({"id": "msg_1", "content": [], "stop_reason": "end_turn"})
-
-    with serve(Starlette(routes=[Route("/v1/messages", count, methods=["POST"])])) as url:
-        async with model(url, max_concurrent_requests=2) as client:
-            await asyncio.gather(*(ask(client, request()) for _ in range(5)))
-    assert most == 2
 
 
 async def test_a_request_without_tools_or_pictures() -> None:
@@ -346,40 +303,3 @@ async def test_shutdown_closes_the_client() -> None:
     with serve(instance.setup_webserver()):
         assert not instance._client.is_closed()
     assert instance._client.is_closed()
-
-
-@pytest.mark.parametrize(
-    "key", [None, "", "  ", "<your key>", "your-api-key", "sk-ant-...", "CHANGEME"]
-)
-def test_a_missing_or_placeholder_key_is_named(key: str | None) -> None:
-    with pytest.raises(MissingApiKey, match=r"cua_anthropic_api_key in env.yaml, or ANTHROPIC_API"):
-        require_key(key)
-    assert require_key(" sk-ant-real ") == "sk-ant-real"
-
-
-def test_without_a_key_the_server_ends_with_one_line() -> None:
-    config = OmegaConf.load(SERVER / "configs/anthropic_model.yaml").policy_model
-    settings: Any = OmegaConf.to_container(config, resolve=False)
-    server_settings = settings["responses_api_models"]["anthropic_model"]
-    server_settings |= {"anthropic_api_key": None, "anthropic_model": "claude-opus-5-5"}
-    server_settings |= {"anthropic_base_url": "http://127.0.0.1:1"}
-    server_settings |= {"host": "127.0.0.1", "port": 1}
-    head = {"host": "127.0.0.1", "port": 1}
-    env = {
-        **os.environ,
-        "NEMO_GYM_CONFIG_DICT": json.dumps({"policy_model": settings, "head_server": head}),
-        "NEMO_GYM_CONFIG_PATH": "policy_model",
-        "PYTHONPATH": str(SERVER),
-    }
-    result = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=SERVER,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert result.returncode == 1
-    assert result.stderr.strip().splitlines()[-1].startswith("anthropic_model: the Anthropic key")
-    assert "Traceback" not in result.stderr

@@ -1,11 +1,6 @@
 """The OpenAI model server against the strict simulator, over real HTTP, and its translation."""
 
-import asyncio
 import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -19,10 +14,8 @@ from nemo_gym.server_utils import ServerClient
 from omegaconf import OmegaConf
 
 from responses_api_models.openai_computer_model.app import (
-    MissingApiKey,
     OpenAIComputerModel,
     OpenAIComputerModelConfig,
-    require_key,
 )
 from responses_api_models.openai_computer_model.translate import (
     UnusableReply,
@@ -315,14 +308,6 @@ async def test_failing_servers_and_connections(simulator: OpenAISimulator) -> No
             assert len(simulator.requests) == before + 4
 
 
-async def test_a_refused_connection_is_a_502() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        async with model(f"http://127.0.0.1:{unused.getsockname()[1]}/v1") as client:
-            message = (await error(client, request(), 502))["message"]
-    assert message.startswith("OpenAI could not be reached at http://127.0.0.1:")
-
-
 async def test_a_reply_that_fits_no_model_is_a_502() -> None:
     odd = {"type": "teleport_call", "id": "tp_1"}
     for output, expected in (([odd], "teleport_call"), (None, "no list 'output'")):
@@ -345,97 +330,11 @@ async def test_a_failed_reply_is_an_error(code: str, status: int) -> None:
     assert (told["code"], told["message"]) == (code, "It broke.")
 
 
-async def test_chat_completions_are_not_served(simulator: OpenAISimulator) -> None:
-    with simulator.serve() as base_url:
-        async with model(base_url) as client:
-            body = {"messages": [{"role": "user", "content": "hi"}]}
-            response = await client.post("/v1/chat/completions", json=body)
-    assert response.status_code == 501
-    assert response.json()["error"]["code"] == "not_implemented"
-
-
-class CountingApi:
-    """Notes how many requests it ever held at once; holds them until `expected` are there."""
-
-    def __init__(self, expected: int) -> None:
-        self.expected = expected
-        self.now = 0
-        self.most = 0
-        self.all_here = asyncio.Event()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        self.now += 1
-        self.most = max(self.most, self.now)
-        if self.now == self.expected:
-            self.all_here.set()
-        await self.all_here.wait()
-        await asyncio.sleep(0.2)  # the chance for one request too many to arrive
-        self.now -= 1
-        body = json.dumps(empty_reply()).encode()
-        headers = [(b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-
-@pytest.mark.parametrize(("limit", "most"), [(2, 2), (None, 4)])
-async def test_no_more_requests_in_flight_than_allowed(limit: int | None, most: int) -> None:
-    api = CountingApi(most)
-    with serve(api) as url:
-        async with model(f"{url}/v1", max_concurrent_requests=limit) as client:
-            await asyncio.gather(*(ask(client, request()) for _ in range(4)))
-    assert api.most == most
-
-
 async def test_shutdown_closes_the_client(simulator: OpenAISimulator) -> None:
     instance = server("http://127.0.0.1:1/v1")
     with serve(instance.setup_webserver()):
         assert not instance._client.is_closed()
     assert instance._client.is_closed()
-
-
-@pytest.mark.parametrize(
-    "key", [None, "", "  ", "<your key>", "your-api-key", "sk-...", "CHANGEME"]
-)
-def test_a_missing_or_placeholder_key_is_named(key: str | None) -> None:
-    with pytest.raises(MissingApiKey, match=r"cua_openai_api_key in env.yaml, or OPENAI_API_KEY"):
-        require_key(key)
-    assert require_key(" sk-real ") == "sk-real"
-
-
-def run_app(config: Json) -> subprocess.CompletedProcess[str]:
-    """Start the server the way NeMo Gym does: `python app.py` in its folder."""
-    head = {"host": "127.0.0.1", "port": 1}
-    env = {
-        **os.environ,
-        "NEMO_GYM_CONFIG_DICT": json.dumps({"policy_model": config, "head_server": head}),
-        "NEMO_GYM_CONFIG_PATH": "policy_model",
-        "PYTHONPATH": str(SERVER),
-    }
-    return subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=SERVER,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-
-
-def test_without_a_key_the_server_ends_with_one_line() -> None:
-    config = OmegaConf.load(SERVER / "configs/openai_computer_model.yaml").policy_model
-    settings: Any = OmegaConf.to_container(config, resolve=False)
-    server_settings = settings["responses_api_models"]["openai_computer_model"]
-    server_settings |= {"openai_api_key": None, "openai_model": "gpt-5.4"}
-    server_settings |= {"openai_organization": None, "host": "127.0.0.1", "port": 1}
-    result = run_app(settings)
-    assert result.returncode == 1
-    assert (
-        result.stderr.strip().splitlines()[-1].startswith("openai_computer_model: the OpenAI key")
-    )
-    assert "Traceback" not in result.stderr
 
 
 # Translation alone -------------------------------------------------------------------------------
