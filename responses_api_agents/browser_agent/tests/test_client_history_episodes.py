@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nemo_gym.base_responses_api_agent import BaseResponsesAPIAgentConfig
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
@@ -19,6 +20,7 @@ from responses_api_agents.browser_agent.tests.stack import (
     served_environment,
     served_script,
 )
+from tests.documented import first_column
 from tests.simulators import openai_scripts as scripts
 from tests.simulators.openai_scripts import (
     SimReply,
@@ -153,6 +155,7 @@ def test_each_config_is_one_agent_of_its_files_name(path: Path) -> None:
     OmegaConf.update(document, "cua_anthropic_api_key", "none")  # there may be none here
     document = OmegaConf.to_container(document, resolve=True)
     agent = document[path.stem]["responses_api_agents"]["browser_agent"]
+    assert agent.keys() <= BrowserAgentConfig.model_fields.keys() | {"datasets"}  # NeMo Gym's own
     server = {"host": "127.0.0.1", "port": 1, "name": path.stem}
     config = BrowserAgentConfig.model_validate(agent | server)
     adapter = _adapter(config)
@@ -163,6 +166,11 @@ def test_each_config_is_one_agent_of_its_files_name(path: Path) -> None:
         servers = with_included(str(path))
         assert agent["model_server"]["name"] in servers
         assert agent["resources_server"]["name"] in servers
+
+
+def test_the_readme_lists_all_settings() -> None:
+    own = BrowserAgentConfig.model_fields.keys() - BaseResponsesAPIAgentConfig.model_fields.keys()
+    assert first_column(CONFIGS.parent / "README.md", "key") == own
 
 
 @pytest.mark.parametrize(

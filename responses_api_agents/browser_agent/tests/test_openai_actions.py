@@ -1,5 +1,6 @@
 """OpenAI's actions and our function tools, to canonical actions."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,55 +12,64 @@ from responses_api_agents.browser_agent.adapters.openai_actions import (
     browser_function_tools,
     function_to_canonical,
 )
+from tests.documented import first_column
+from tests.simulators.openai_items import ACTION_FIELDS
+
+README = Path(__file__).resolve().parents[1] / "README.md"
 
 
-@pytest.mark.parametrize(
-    ("native", "canonical"),
-    [
-        ({"type": "click", "button": "left", "x": 3, "y": 4}, {"button": "left", "x": 3, "y": 4}),
-        ({"type": "click", "button": "wheel", "x": 3, "y": 4}, {"button": "middle"}),
-        ({"type": "click", "button": "back", "x": 3, "y": 4}, {"button": "back"}),
-        (
-            {"type": "click", "button": "left", "x": 3, "y": 4, "keys": ["CTRL", "SHIFT"]},
-            {"modifiers": ["Control", "Shift"]},
-        ),
-        ({"type": "double_click", "x": 3, "y": 4, "keys": None}, {"type": "click", "count": 2}),
-        (
-            {"type": "drag", "path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}], "keys": ["ALT"]},
-            {"path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}], "modifiers": ["Alt"]},
-        ),
-        (
-            {"type": "drag", "path": [[1, 2], [3, 4]]},
-            {"path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]},
-        ),
-        ({"type": "keypress", "keys": ["CTRL", "A"]}, {"type": "key", "chords": [["CTRL", "A"]]}),
-        ({"type": "keypress", "keys": ["DOWN", "DOWN"]}, {"chords": [["DOWN"], ["DOWN"]]}),
-        (
-            {"type": "keypress", "keys": ["CTRL", "K", "S"]},
-            {"chords": [["CTRL", "K"], ["CTRL", "S"]]},
-        ),
-        ({"type": "keypress", "keys": ["SHIFT"]}, {"chords": [["SHIFT"]]}),
-        ({"type": "keypress", "keys": ["ctrl+shift+t"]}, {"chords": [["ctrl", "shift", "t"]]}),
-        ({"type": "keypress", "keys": ["ctrl++"]}, {"chords": [["ctrl", "+"]]}),
-        ({"type": "keypress", "keys": ["CTRL", "+"]}, {"chords": [["CTRL", "+"]]}),
-        ({"type": "move", "x": 3, "y": 4}, {"type": "move", "x": 3, "y": 4}),
-        (
-            {"type": "scroll", "x": 3, "y": 4, "scroll_x": 5, "scroll_y": -6},
-            {"dx": 5, "dy": -6, "x": 3, "y": 4},
-        ),
-        ({"type": "type", "text": "a\nb"}, {"type": "type", "text": "a\nb"}),
-        ({"type": "wait"}, {"type": "wait", "ms": 2000}),
-        ({"type": "screenshot"}, {"type": "screenshot"}),
-        (
-            {"type": "click", "x": 3, "y": 4, "native": {"type": "click", "x": 3.4, "y": 4.5}},
-            {"x": 3.4, "y": 4.5},
-        ),
-    ],
-)
+ACTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"type": "click", "button": "left", "x": 3, "y": 4}, {"button": "left", "x": 3, "y": 4}),
+    ({"type": "click", "button": "wheel", "x": 3, "y": 4}, {"button": "middle"}),
+    ({"type": "click", "button": "back", "x": 3, "y": 4}, {"button": "back"}),
+    (
+        {"type": "click", "button": "left", "x": 3, "y": 4, "keys": ["CTRL", "SHIFT"]},
+        {"modifiers": ["Control", "Shift"]},
+    ),
+    ({"type": "double_click", "x": 3, "y": 4, "keys": None}, {"type": "click", "count": 2}),
+    (
+        {"type": "drag", "path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}], "keys": ["ALT"]},
+        {"path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}], "modifiers": ["Alt"]},
+    ),
+    (
+        {"type": "drag", "path": [[1, 2], [3, 4]]},
+        {"path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]},
+    ),
+    ({"type": "keypress", "keys": ["CTRL", "A"]}, {"type": "key", "chords": [["CTRL", "A"]]}),
+    ({"type": "keypress", "keys": ["DOWN", "DOWN"]}, {"chords": [["DOWN"], ["DOWN"]]}),
+    (
+        {"type": "keypress", "keys": ["CTRL", "K", "S"]},
+        {"chords": [["CTRL", "K"], ["CTRL", "S"]]},
+    ),
+    ({"type": "keypress", "keys": ["SHIFT"]}, {"chords": [["SHIFT"]]}),
+    ({"type": "keypress", "keys": ["ctrl+shift+t"]}, {"chords": [["ctrl", "shift", "t"]]}),
+    ({"type": "keypress", "keys": ["ctrl++"]}, {"chords": [["ctrl", "+"]]}),
+    ({"type": "keypress", "keys": ["CTRL", "+"]}, {"chords": [["CTRL", "+"]]}),
+    ({"type": "move", "x": 3, "y": 4}, {"type": "move", "x": 3, "y": 4}),
+    (
+        {"type": "scroll", "x": 3, "y": 4, "scroll_x": 5, "scroll_y": -6},
+        {"dx": 5, "dy": -6, "x": 3, "y": 4},
+    ),
+    ({"type": "type", "text": "a\nb"}, {"type": "type", "text": "a\nb"}),
+    ({"type": "wait"}, {"type": "wait", "ms": 2000}),
+    ({"type": "screenshot"}, {"type": "screenshot"}),
+    (
+        {"type": "click", "x": 3, "y": 4, "native": {"type": "click", "x": 3.4, "y": 4.5}},
+        {"x": 3.4, "y": 4.5},
+    ),
+]
+
+
+@pytest.mark.parametrize(("native", "canonical"), ACTIONS)
 def test_actions(native: dict[str, Any], canonical: dict[str, Any]) -> None:
     action = action_to_canonical(native)
     parse_action(action)
     assert {key: action[key] for key in canonical} == canonical
+
+
+def test_all_documented_actions_are_tested() -> None:
+    assert {native["type"] for native, _ in ACTIONS} == ACTION_FIELDS.keys()
+    assert first_column(README, "OpenAI's action") == ACTION_FIELDS.keys()
 
 
 @pytest.mark.parametrize(

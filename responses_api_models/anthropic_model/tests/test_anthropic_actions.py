@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,10 @@ from responses_api_models.anthropic_model.settings import RequestSettings
 from responses_api_models.anthropic_model.tests.anthropic_stack import Json, calls_in, computer
 from responses_api_models.anthropic_model.tools import Offer, build_offer
 from responses_api_models.anthropic_model.translate import build_response
+from tests.documented import first_column
 from tests.simulators import anthropic_scripts as scripts
 
+README = Path(__file__).resolve().parents[1] / "README.md"
 SMALL = ImageLimits(1568, 1568)
 FRAMES = [Frame.of(1280, 720, SMALL), Frame.of(2560, 1440, SMALL), Frame.of(1919, 1081, SMALL)]
 # Models and tools; the last one's viewport is sent smaller than it is.
@@ -74,78 +77,79 @@ def fields(required: dict[str, Any], optional: dict[str, Any] | None = None) -> 
     return st.fixed_dictionaries(required, optional=optional or {})
 
 
-computer_inputs = st.one_of(
-    st.tuples(
-        st.sampled_from(sorted(computer_actions.CLICKS)),
-        fields({}, {"coordinate": points, "text": modifiers}),
+def natives(inputs: dict[str, st.SearchStrategy[Json]]) -> st.SearchStrategy[tuple[str, Json]]:
+    """Calls of any of these names, each with its inputs."""
+    return st.sampled_from(sorted(inputs)).flatmap(
+        lambda name: st.tuples(st.just(name), inputs[name])
+    )
+
+
+directions = st.sampled_from(["up", "down", "left", "right"])
+keys = fields({"text": key_texts}, {"repeat": st.integers(1, 100)})
+held_keys = fields({"text": chords, "duration": seconds})
+COMPUTER = {
+    **dict.fromkeys(computer_actions.CLICKS, fields({}, {"coordinate": points, "text": modifiers})),
+    **dict.fromkeys(("screenshot", "cursor_position"), fields({})),
+    **dict.fromkeys(("left_mouse_down", "left_mouse_up"), fields({})),
+    "mouse_move": fields({"coordinate": points}),
+    "left_click_drag": fields({"coordinate": points})
+    | fields({"start_coordinate": points, "coordinate": points}, {"text": modifiers}),
+    "scroll": fields(
+        {"scroll_direction": directions, "scroll_amount": st.integers(1, 100)},
+        {"coordinate": points, "text": modifiers},
     ),
-    st.tuples(st.sampled_from(["screenshot", "cursor_position"]), st.just({})),
-    st.tuples(st.sampled_from(["left_mouse_down", "left_mouse_up"]), st.just({})),
-    st.tuples(st.just("mouse_move"), fields({"coordinate": points})),
-    st.tuples(
-        st.just("left_click_drag"),
-        fields({"start_coordinate": points, "coordinate": points}, {"text": modifiers}),
-    ),
-    st.tuples(st.just("left_click_drag"), fields({"coordinate": points})),
-    st.tuples(
-        st.just("scroll"),
-        fields(
-            {
-                "scroll_direction": st.sampled_from(["up", "down", "left", "right"]),
-                "scroll_amount": st.integers(1, 100),
-            },
-            {"coordinate": points, "text": modifiers},
-        ),
-    ),
-    st.tuples(st.just("type"), fields({"text": texts})),
-    st.tuples(st.just("key"), fields({"text": key_texts}, {"repeat": st.integers(1, 100)})),
-    st.tuples(st.just("hold_key"), fields({"text": chords, "duration": seconds})),
-    st.tuples(st.just("wait"), fields({"duration": seconds})),
-    st.tuples(st.just("zoom"), fields({"region": regions})),
-)
+    "type": fields({"text": texts}),
+    "key": keys,
+    "hold_key": held_keys,
+    "wait": fields({"duration": seconds}),
+    "zoom": fields({"region": regions}),
+}
 coordinates = points.map(lambda point: {"type": "coordinate", "x": point[0], "y": point[1]})
 refs = st.sampled_from(["e1", "ref_7"]).map(lambda ref: {"type": "ref", "ref": ref})
-browser_inputs = st.one_of(
-    st.tuples(
-        st.sampled_from(sorted(computer_actions.CLICKS)),
-        fields({"target": coordinates | refs}, {"modifiers": modifiers}),
+BROWSER = {
+    **dict.fromkeys(
+        computer_actions.CLICKS, fields({"target": coordinates | refs}, {"modifiers": modifiers})
     ),
-    st.tuples(
-        st.sampled_from(["screenshot", "get_page_text", "new_tab", "list_tabs"]), st.just({})
-    ),
-    st.tuples(
-        st.sampled_from(["mouse_move", "left_mouse_down", "left_mouse_up"]),
+    **dict.fromkeys(("screenshot", "get_page_text", "new_tab", "list_tabs"), fields({})),
+    **dict.fromkeys(
+        ("mouse_move", "left_mouse_down", "left_mouse_up"),
         fields({"target": coordinates | refs}),
     ),
-    st.tuples(
-        st.just("navigate"),
-        fields({"url": st.sampled_from(["a.test", "http://a.test/", "back", "forward", "reload"])}),
+    "navigate": fields(
+        {"url": st.sampled_from(["a.test", "http://a.test/", "back", "forward", "reload"])}
     ),
-    st.tuples(st.just("zoom"), fields({"region": regions})),
-    st.tuples(st.just("left_click_drag"), fields({"from": coordinates, "target": coordinates})),
-    st.tuples(
-        st.just("scroll"),
-        fields(
-            {
-                "target": coordinates | refs,
-                "scroll_direction": st.sampled_from(["up", "down", "left", "right"]),
-                "scroll_amount": st.integers(1, 10),
-            }
-        ),
+    "zoom": fields({"region": regions}),
+    "left_click_drag": fields({"from": coordinates, "target": coordinates}),
+    "scroll": fields(
+        {
+            "target": coordinates | refs,
+            "scroll_direction": directions,
+            "scroll_amount": st.integers(1, 10),
+        }
     ),
-    st.tuples(st.just("type"), fields({"text": texts})),
-    st.tuples(st.just("key"), fields({"text": key_texts}, {"repeat": st.integers(1, 100)})),
-    st.tuples(st.just("hold_key"), fields({"text": chords, "duration": seconds})),
-    st.tuples(st.just("scroll_to"), fields({"target": refs})),
-    st.tuples(
-        st.just("form_input"),
-        fields({"target": refs, "value": st.one_of(texts, st.booleans(), st.integers())}),
-    ),
-    st.tuples(st.just("read_page"), st.just({"filter": "interactive"})),
-    st.tuples(st.just("find"), fields({"query": texts.filter(bool)})),
-    st.tuples(st.just("wait"), fields({"duration": seconds})),
-    st.tuples(st.sampled_from(["switch_tab", "close_tab"]), fields({"tab_id": st.just("t1")})),
-)
+    "type": fields({"text": texts}),
+    "key": keys,
+    "hold_key": held_keys,
+    "scroll_to": fields({"target": refs}),
+    "form_input": fields({"target": refs, "value": st.one_of(texts, st.booleans(), st.integers())}),
+    "read_page": st.just({"filter": "interactive"}),
+    "find": fields({"query": texts.filter(bool)}),
+    "wait": fields({"duration": seconds}),
+    **dict.fromkeys(("switch_tab", "close_tab"), st.just({"tab_id": "t1"})),
+}
+
+
+def test_all_documented_actions_are_tested() -> None:
+    assert COMPUTER.keys() == computer_actions.FIELDS.keys()
+    assert BROWSER.keys() | {"hover"} == browser_actions.FIELDS.keys()
+    assert first_column(README, "Anthropic") == COMPUTER.keys() | BROWSER.keys() | {"hover"}
+
+
+def test_hover_goes_back_as_mouse_move() -> None:
+    target = {"target": {"type": "coordinate", "x": 3, "y": 4}}
+    action = browser_actions.decode("hover", target, FRAMES[0])
+    assert action == {"type": "move", "x": 3, "y": 4}
+    assert browser_actions.encode(action, FRAMES[0]) == ("mouse_move", target)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +177,7 @@ def test_facts_of_models(name: str, tool: str, large: bool, binds: bool) -> None
 
 
 @settings(deadline=None)
-@given(native=computer_inputs, frame=st.sampled_from(FRAMES))
+@given(native=natives(COMPUTER), frame=st.sampled_from(FRAMES))
 def test_computer_actions_survive_the_way_there_and_back(
     native: tuple[str, Json], frame: Frame
 ) -> None:
@@ -183,7 +187,7 @@ def test_computer_actions_survive_the_way_there_and_back(
 
 
 @settings(deadline=None)
-@given(native=browser_inputs, frame=st.sampled_from(FRAMES))
+@given(native=natives(BROWSER), frame=st.sampled_from(FRAMES))
 def test_browser_actions_survive_the_way_there_and_back(
     native: tuple[str, Json], frame: Frame
 ) -> None:
@@ -199,7 +203,7 @@ def runnable(action: Json) -> Json:
 
 
 @settings(deadline=None, max_examples=200)
-@given(native=computer_inputs, offered=st.sampled_from(OFFERS))
+@given(native=natives(COMPUTER), offered=st.sampled_from(OFFERS))
 def test_items_say_what_the_native_call_says(native: tuple[str, Json], offered: Any) -> None:
     offered = offer(*offered)
     name, native_fields = native
@@ -216,7 +220,7 @@ def test_items_say_what_the_native_call_says(native: tuple[str, Json], offered: 
 
 
 @settings(deadline=None)
-@given(native=browser_inputs)
+@given(native=natives(BROWSER))
 def test_browser_items_are_actions_of_the_environment(native: tuple[str, Json]) -> None:
     offered = offer(*OFFERS[2])
     block = scripts.member(native[0], family="browser", **native[1])

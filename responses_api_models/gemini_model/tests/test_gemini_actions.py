@@ -1,5 +1,6 @@
 """Gemini's functions and the actions they stand for, both ways."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,12 @@ from responses_api_models.gemini_model.functions import (
     Viewport,
     function_set_of,
 )
+from tests.documented import first_column
 from tests.simulators.gemini_rules import CURRENT, LEGACY
 
 Json = dict[str, Any]
+
+README = Path(__file__).resolve().parents[1] / "README.md"
 
 VIEW = Viewport(1280, 720)
 ASKED = Defaults()
@@ -122,6 +126,7 @@ def test_each_documented_function(name: str, args: Json, expected: Action) -> No
 def test_all_documented_functions_are_known() -> None:
     assert (CURRENT_FUNCTIONS, LEGACY_FUNCTIONS) == (CURRENT, LEGACY)
     assert {name for name, _, _ in DECODED} == CURRENT | LEGACY
+    assert first_column(README, "Gemini's function") == CURRENT | LEGACY
 
 
 def test_defaults_are_settings() -> None:
