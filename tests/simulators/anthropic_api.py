@@ -14,46 +14,33 @@ import copy
 import hashlib
 import json
 import uuid
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
 from tests.simulators.anthropic_messages import Ledger, Prefixes, check_messages, seal_of
 from tests.simulators.anthropic_rules import ApiError, check_request
-from tests.simulators.anthropic_scripts import Block, Fault, Policy, SimReply, SimTurn
+from tests.simulators.anthropic_scripts import Block, Policy, SimReply, SimTurn
 from tests.simulators.http_server import serve
+from tests.simulators.recording import RecordedRequest, Recorder
 
 CHARACTERS_PER_TOKEN = 4
 # Docs: errors, request size limits.
 MAX_REQUEST_BYTES = 32_000_000
 
 
-@dataclass
-class RecordedRequest:
+class AnthropicRequest(RecordedRequest):
     """One request as it arrived, and how it was answered."""
-
-    body: dict[str, Any]
-    headers: dict[str, str]
-    status: int = 0
-    reply: dict[str, Any] | None = None
 
     @property
     def betas(self) -> set[str]:
         """Names in the `anthropic-beta` header."""
         return {name for name in self.headers.get("anthropic-beta", "").split(",") if name}
 
-    @property
-    def error(self) -> str | None:
-        """The message of the error it was answered with."""
-        error = (self.reply or {}).get("error")
-        return error["message"] if error else None
 
-
-class AnthropicSimulator:
+class AnthropicSimulator(Recorder[AnthropicRequest]):
     """The simulated API.
 
     Args:
@@ -62,18 +49,13 @@ class AnthropicSimulator:
     """
 
     def __init__(self, policy: Policy, *, api_key: str = "sk-ant-simulator") -> None:
+        super().__init__()
         self.policy = policy
         self.api_key = api_key
         self.ledger = Ledger()
-        self.requests: list[RecordedRequest] = []
-        self._faults: deque[Fault] = deque()
         self._cached: set[str] = set()
         self.app = FastAPI()
         self.app.post("/v1/messages")(self._answer)
-
-    def fail_next(self, fault: Fault, *, times: int = 1) -> None:
-        """Answer the next requests with a fault instead of a reply."""
-        self._faults.extend([fault] * times)
 
     @contextmanager
     def serve(self) -> Iterator[str]:
@@ -102,7 +84,7 @@ class AnthropicSimulator:
             body = json.loads(raw)
         except ValueError:
             body = None
-        record = RecordedRequest(body if isinstance(body, dict) else {}, dict(request.headers))
+        record = AnthropicRequest(body if isinstance(body, dict) else {}, dict(request.headers))
         self.requests.append(record)
         try:
             self._check_headers(record.headers)
@@ -111,9 +93,7 @@ class AnthropicSimulator:
                 raise ApiError(message, status=413, kind="request_too_large")
             if not isinstance(body, dict):
                 raise ApiError("The request body is not valid JSON")
-            if self._faults:
-                fault = self._faults.popleft()
-                record.status, record.reply = fault.status, fault.body
+            if fault := self.next_fault(record):
                 return await fault.answer(request)
             model = check_request(body, record.betas)
             transformations = check_messages(body, model, record.betas, self.ledger)

@@ -14,7 +14,6 @@ import base64
 import copy
 import json
 import uuid
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,28 +23,19 @@ from fastapi import FastAPI, Request, Response
 
 from tests.simulators.gemini_contents import Ledger, check_contents
 from tests.simulators.gemini_rules import ApiError, check_request, is_current, signs_calls
-from tests.simulators.gemini_scripts import Fault, Json, Policy, SimReply, SimTurn, usage
+from tests.simulators.gemini_scripts import Json, Policy, SimReply, SimTurn, usage
 from tests.simulators.http_server import serve
+from tests.simulators.recording import RecordedRequest, Recorder
 
 
 @dataclass
-class RecordedRequest:
+class GeminiRequest(RecordedRequest):
     """One request as it arrived, and how it was answered."""
 
-    path: str
-    body: Json
-    headers: dict[str, str]
-    status: int = 0
-    reply: Json | None = None
-
-    @property
-    def error(self) -> str | None:
-        """The message of the error it was answered with."""
-        error = (self.reply or {}).get("error")
-        return error["message"] if error else None
+    path: str = ""
 
 
-class GeminiSimulator:
+class GeminiSimulator(Recorder[GeminiRequest]):
     """The simulated API.
 
     Args:
@@ -63,22 +53,17 @@ class GeminiSimulator:
         token: str = "ya29-simulator",
         project: str = "sim-project",
     ) -> None:
+        super().__init__()
         self.policy = policy
         self.api_key = api_key
         self.token = token
         self.project = project
         self.ledger = Ledger()
-        self.requests: list[RecordedRequest] = []
-        self._faults: deque[Fault] = deque()
         self.app = FastAPI()
         vertex = "/v1beta1{parent:path}/publishers/google/models/{model}:generateContent"
         self.app.post("/v1beta/models/{model}:generateContent")(self._gemini)
         self.app.post(vertex)(self._vertex)
         self.app.post("/token")(self._issue_token)
-
-    def fail_next(self, fault: Fault, *, times: int = 1) -> None:
-        """Answer the next requests with a fault instead of a reply."""
-        self._faults.extend([fault] * times)
 
     @contextmanager
     def serve(self) -> Iterator[str]:
@@ -128,15 +113,15 @@ class GeminiSimulator:
         except ValueError:
             body = None
         headers = dict(request.headers)
-        record = RecordedRequest(request.url.path, body if isinstance(body, dict) else {}, headers)
+        record = GeminiRequest(
+            body if isinstance(body, dict) else {}, headers, path=request.url.path
+        )
         self.requests.append(record)
         try:
             check_access(headers)
             if not isinstance(body, dict):
                 raise ApiError("Invalid JSON payload received.")
-            if self._faults:
-                fault = self._faults.popleft()
-                record.status, record.reply = fault.status, fault.body
+            if fault := self.next_fault(record):
                 return await fault.answer(request)
             predefined = check_request(body, model)
             check_contents(body, model, predefined, self.ledger)

@@ -14,7 +14,6 @@ import copy
 import json
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,8 @@ from fastapi.responses import JSONResponse
 from tests.simulators.http_server import serve
 from tests.simulators.openai_items import ID_PREFIXES, Ledger, check_input, item_type
 from tests.simulators.openai_rules import ApiError, check_request, computer_tool_of
-from tests.simulators.openai_scripts import Fault, Item, Policy, SimReply, SimTurn, usage
+from tests.simulators.openai_scripts import Item, Policy, SimReply, SimTurn, usage
+from tests.simulators.recording import RecordedRequest, Recorder
 
 ENCRYPTED = "reasoning.encrypted_content"
 # Docs: images and vision; that the answer is a 413 with this text is made up.
@@ -34,23 +34,13 @@ MAX_REQUEST_BYTES = 50_000_000
 
 
 @dataclass
-class RecordedRequest:
+class OpenAIRequest(RecordedRequest):
     """One request as it arrived, and how it was answered."""
 
-    body: dict[str, Any]
-    headers: dict[str, str]
     query: dict[str, str] = field(default_factory=dict)
-    status: int = 0
-    reply: dict[str, Any] | None = None
-
-    @property
-    def error(self) -> str | None:
-        """The message of the error it was answered with."""
-        error = (self.reply or {}).get("error")
-        return error["message"] if error else None
 
 
-class OpenAISimulator:
+class OpenAISimulator(Recorder[OpenAIRequest]):
     """The simulated API.
 
     Args:
@@ -63,19 +53,14 @@ class OpenAISimulator:
     def __init__(
         self, policy: Policy, *, api_key: str = "sk-simulator", azure: bool = False
     ) -> None:
+        super().__init__()
         self.policy = policy
         self.api_key = api_key
         self.azure = azure
         self.ledger = Ledger()
-        self.requests: list[RecordedRequest] = []
-        self._faults: deque[Fault] = deque()
         self.app = FastAPI()
         self.app.post("/v1/responses")(self._answer)
         self.app.exception_handler(404)(self._unknown_url)
-
-    def fail_next(self, fault: Fault, *, times: int = 1) -> None:
-        """Answer the next requests with a fault instead of a reply."""
-        self._faults.extend([fault] * times)
 
     @contextmanager
     def serve(self) -> Iterator[str]:
@@ -99,10 +84,10 @@ class OpenAISimulator:
             body = json.loads(raw)
         except ValueError:
             body = None
-        record = RecordedRequest(
+        record = OpenAIRequest(
             body if isinstance(body, dict) else {},
             dict(request.headers),
-            dict(request.query_params),
+            query=dict(request.query_params),
         )
         self.requests.append(record)
         try:
@@ -111,9 +96,7 @@ class OpenAISimulator:
                 raise ApiError("The request's payload exceeds 50 MB.", status=413)
             if not isinstance(body, dict):
                 raise ApiError("We could not parse the JSON body of your request.")
-            if self._faults:
-                fault = self._faults.popleft()
-                record.status, record.reply = fault.status, fault.body
+            if fault := self.next_fault(record):
                 return await fault.answer(request)
             check_request(body)
             conversation = check_input(body, self.ledger)
@@ -123,7 +106,7 @@ class OpenAISimulator:
         # In ASCII, as half a surrogate pair has no other form.
         return Response(json.dumps(record.reply), record.status, media_type="application/json")
 
-    def _check_key(self, request: RecordedRequest) -> None:
+    def _check_key(self, request: OpenAIRequest) -> None:
         header = request.headers.get("authorization")
         if self.azure:
             if header is not None or request.headers.get("api-key") != self.api_key:
