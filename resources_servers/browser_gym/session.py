@@ -10,7 +10,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from playwright.async_api import Error
@@ -29,7 +29,12 @@ from resources_servers.browser_gym.browser.final_state import FinalState
 from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
 from resources_servers.browser_gym.browser.page_clock import PageClock
 from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
-from resources_servers.browser_gym.browser.policy import Reach, UrlNotAllowed, origin_of
+from resources_servers.browser_gym.browser.policy import (
+    Reach,
+    UrlNotAllowed,
+    direct_places,
+    origin_of,
+)
 from resources_servers.browser_gym.browser.reading import check_selectors
 from resources_servers.browser_gym.browser.renderers import Freezer
 from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tab, Tabs
@@ -194,6 +199,8 @@ async def open_session(
         ignore_tls_errors=settings.ignore_tls_errors,
         labels=labels,
     )
+    if start.allowed_hosts is not None or not settings.allow_private_addresses:
+        defaults = replace(defaults, direct=direct_places(own_origins))
     lease = await backend.acquire(start_state.context_spec(start, defaults, start_url))
     # Not named after the session, whose id may be anything.
     folder = Path(tempfile.gettempdir(), f"browser-gym-{uuid.uuid4()}")
@@ -203,6 +210,7 @@ async def open_session(
         download_dir=folder / "downloads",
         files={name: folder / "files" / name for name in start.files},
         remote_files=lease.remote_files,
+        gateway=lease.gateway,
     )
     freezer: Freezer | None = None
     reach = Reach(
@@ -210,6 +218,8 @@ async def open_session(
         own_origins=own_origins,
         allow_private=settings.allow_private_addresses,
         report=tabs.report,
+        allowed_hosts=start.allowed_hosts,
+        gateway=lease.gateway,
     )
     try:
         if start.files:

@@ -188,6 +188,17 @@ def _check_timezone(name: str) -> str:
     return name
 
 
+def _check_host(host: str) -> str:
+    if not re.fullmatch(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", host.lower()):
+        raise ValueError(
+            "give a host name without scheme and port, such as example.org, or *.example.org for "
+            "every host below it"
+        )
+    return host.lower()
+
+
+AllowedHost = Annotated[Text, AfterValidator(_check_host)]
+
 Permission = Literal[
     "accelerometer",
     "ambient-light-sensor",
@@ -278,6 +289,8 @@ class BrowserStart(_Strict):
             goes on from there.
         random_seed: Chooses the numbers of `Math.random`.
         allowed_origins: What pages may reach at private addresses, beside the start page's origin.
+        allowed_hosts: What pages may reach on the public internet, beside the task's own origins:
+            hosts, and `*.` with a domain for every host below it; everything if it is not given.
         ignore_tls_errors: Whether pages open although their server's certificate is not valid; the
             server's default if it is not given.
         files: {name: content} that pages which ask for files may be given.
@@ -298,6 +311,7 @@ class BrowserStart(_Strict):
     time: Time | None = None
     random_seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] | None = None
     allowed_origins: list[Origin] = []
+    allowed_hosts: list[AllowedHost] | None = None
     ignore_tls_errors: Annotated[bool, Field(strict=True)] | None = None
     files: dict[FileName, File] = {}
 

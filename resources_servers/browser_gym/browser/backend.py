@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from playwright.async_api import BrowserContext
 
+from resources_servers.browser_gym.browser.gateway import Gateway
 from resources_servers.browser_gym.browser.remote_files import RemoteFiles
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
 from resources_servers.browser_gym.faults import Fault
@@ -63,6 +64,8 @@ class BrowserSpec:
         permissions: what every page may do without asking, in Playwright's words.
         ignore_tls_errors: whether pages open although their server's certificate is not valid.
         http_credentials: (origin, user name, password) of the one origin that may ask for them.
+        direct: `host:port` of what pages reach directly, all else through a gateway that asks who
+            uses the context; None for no gateway.
         labels: what the rollout is called (`episode_id`, `task_id` …), for logs and for services
             that lend browsers; it does not shape the context.
     """
@@ -77,6 +80,7 @@ class BrowserSpec:
     permissions: tuple[str, ...] = ()
     ignore_tls_errors: bool = False
     http_credentials: tuple[str, str, str] | None = field(default=None, repr=False)
+    direct: tuple[str, ...] | None = None
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def context_options(self) -> dict[str, Any]:
@@ -115,9 +119,11 @@ class BrowserLease(Protocol):
 
     Attributes:
         context: unused; it may have one blank page.
+        gateway: the context's way out, if its spec asks for one and this machine is its way.
     """
 
     context: BrowserContext
+    gateway: Gateway | None
 
     @property
     def renderers(self) -> RendererProcesses | None:

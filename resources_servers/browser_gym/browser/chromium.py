@@ -86,6 +86,8 @@ _ARGS: tuple[str, ...] = (
     "--font-render-hinting=none",
     # As large as a viewport may be: a page that goes full screen takes input no further than this.
     "--screen-info={4096x4096}",
+    # WebRTC sends no packets past the gateway.
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     # Nobody listens.
     "--mute-audio",
 )

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Error
+from playwright.async_api import BrowserContext, Error
 
-from resources_servers.browser_gym.browser.backend import BrowserSpec
 from resources_servers.browser_gym.browser.background import BackgroundTasks
 from resources_servers.browser_gym.browser.process import close_context
 
 
 async def open_context(
-    browser: Browser, spec: BrowserSpec, timeout_s: float, background: BackgroundTasks
+    creating: Coroutine[Any, Any, BrowserContext], timeout_s: float, background: BackgroundTasks
 ) -> BrowserContext:
     """Open a context; one that arrives after a cancellation or timeout is closed.
 
     Args:
-        browser: where to.
-        spec: what it looks like.
+        creating: opens it.
         timeout_s: seconds it may take.
         background: runs the closing.
 
     Raises:
-        playwright.async_api.Error: the browser is gone, or refuses.
+        playwright.async_api.Error, OSError: of `creating`.
         TimeoutError: it did not answer in time.
     """
-    creation = asyncio.ensure_future(browser.new_context(**spec.context_options()))
+    creation = asyncio.ensure_future(creating)
     try:
         return await asyncio.wait_for(asyncio.shield(creation), timeout_s)
     except BaseException:
@@ -37,5 +36,5 @@ async def open_context(
 
 
 async def _close_created(creation: Awaitable[BrowserContext]) -> None:
-    with contextlib.suppress(Error):
+    with contextlib.suppress(Error, OSError):
         await close_context(await creation)

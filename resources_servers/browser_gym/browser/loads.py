@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, Error, Page, Request, Response
 
+from resources_servers.browser_gym.browser.gateway import Gateway
 from resources_servers.browser_gym.browser.policy import certificate_problem
 
 _ERROR_PAGE = "chrome-error://"
@@ -19,9 +20,18 @@ _FIRST_ERROR_STATUS = 400
 class Loads:
     """Follows the navigations of a context's tabs; what frames in them load is not reported."""
 
-    def __init__(self, context: BrowserContext, report: Callable[..., None]) -> None:
-        """Follow `context`; `report(kind, **fields)` takes `http_error` and `load_failed`."""
+    def __init__(
+        self, context: BrowserContext, report: Callable[..., None], gateway: Gateway | None
+    ) -> None:
+        """Follow `context`.
+
+        Args:
+            context: the session's.
+            report: `report(kind, **fields)` takes `http_error` and `load_failed`.
+            gateway: the context's way out, which knows why what it was asked for failed.
+        """
         self._report = report
+        self._gateway = gateway
         self._under_way: dict[Request, Page | None] = {}
         self._failed: dict[Page, str] = {}
         context.on("request", self._on_request)
@@ -76,6 +86,10 @@ class Loads:
             return
         elif page := _page_of(request):
             self._failed[page] = request.url
+        if self._gateway and "ERR_SOCKS" in reason:
+            if self._gateway.refusal_of(request.url):
+                return  # reported as blocked
+            reason = self._gateway.explained(request.url, reason)
         if certificate_problem(reason) is None:  # that is reported as blocked
             self._report("load_failed", url=request.url, reason=reason)
 

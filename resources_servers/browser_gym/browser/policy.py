@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterable
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from playwright.async_api import BrowserContext, Error, Page, Request, Route
+
+from resources_servers.browser_gym.browser import gateway
+from resources_servers.browser_gym.browser.addresses import (
+    Place,
+    is_address,
+    is_private,
+    matches,
+    place_of,
+    written,
+)
+from resources_servers.browser_gym.browser.gateway import Gateway
 
 _ALLOWED_SCHEMES = ("http", "https", "about")
 
@@ -54,12 +64,30 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{host}{port}"
 
 
+def _any_spelling(text: str) -> str:
+    """Return a pattern for `text` in which each character may be percent-encoded."""
+    return "".join(f"(?:{re.escape(char)}|%{ord(char):02x})" for char in text)
+
+
+VERIFIER_API = re.compile(
+    r"^https?://[^?#]*/+"
+    + r"/+".join(_any_spelling(part) for part in ("api", "v1"))
+    + r"/+"
+    + _any_spelling("get_")
+    + f"(?:{_any_spelling('expected')}|{_any_spelling('actual')})"
+    + _any_spelling("_state"),
+    re.IGNORECASE,
+)
+"""What URLs of the verifier's API look like."""
+
+
 class Reach:
-    """Keeps the pages of one session from the verifier's API and from private addresses.
+    """Keeps the pages of one session from private addresses, and to the hosts a task allows.
 
     Playwright evaluates the patterns and asks us only about what matches: an ordinary page's
-    requests cost nothing more. It does not offer redirects for interception, and a name's address
-    is known only when its server answers: whoever shows a page asks `forbids` too.
+    requests cost nothing more. What it cannot tell (where a redirect or a name leads, web sockets,
+    shared workers) the context's gateway asks when it connects. Without a gateway a page at a
+    private address is noticed once it is there, so whoever shows a page asks `forbids` too.
     """
 
     def __init__(
@@ -69,6 +97,8 @@ class Reach:
         own_origins: Iterable[str],
         allow_private: bool,
         report: Callable[..., None],
+        allowed_hosts: Sequence[str] | None = None,
+        gateway: Gateway | None = None,
     ) -> None:
         """Prepare; call `enforce` before a page is opened, and `opened` after the start page was.
 
@@ -77,13 +107,19 @@ class Reach:
             own_origins: origins that may be reached although their addresses are private.
             allow_private: whether private addresses may be reached at all.
             report: takes the kind of an event, `blocked`, and its `url` and `reason`.
+            allowed_hosts: what may be reached beside them, see `addresses.matches`; None for all.
+            gateway: the context's way out, if it has one.
         """
         self._context = context
         self._own = set(own_origins)
         self._allow_private = allow_private
         self._report = report
+        self._allowed_hosts = allowed_hosts
+        self._gateway = gateway
         self._opening = True
-        self._told: set[str] = set()
+        self._changed = asyncio.Event()
+        self._told: set[Place] = set()
+        self._public_names: set[str] = set()
         self._private_names: set[str] = set()
         self._lookups: dict[str, asyncio.Task[None]] = {}
         self.refusal: str | None = None
@@ -91,25 +127,30 @@ class Reach:
 
     async def enforce(self) -> None:
         """Watch the requests of the context from now on."""
-        await self._context.route(_VERIFIER_API, _refuse)
+        await self._context.route(VERIFIER_API, _refuse)
         self._context.on("requestfailed", self._on_failed)
-        if not self._allow_private:
-            await self._context.route(_named_by_address(self._own), self._judge)
+        if self._gateway:
+            self._gateway.decide = self._decide
+        if not self._allow_private or self._allowed_hosts is not None:
+            judged = _any_but(self._own, by_address=self._allowed_hosts is None)
+            await self._context.route(judged, self._judge)
             self._context.on("request", self._on_request)
 
     def opened(self) -> None:
         """End the opening of the start page: where it redirected to was the task's own choice."""
         self._opening = False
+        self._changed.set()
 
     async def forbids(self, page: Page) -> bool:
         """Whether a page, or a frame in it, came to where it must not be after all."""
+        self._tell_the_rest()
         urls = [frame.url for frame in page.frames]
-        if any(_VERIFIER_API.match(url) for url in urls):
+        if any(VERIFIER_API.match(url) for url in urls):
             return True
         for url in urls:
             if lookup := self._lookups.get(url.partition("#")[0]):
                 await lookup  # the page is there, so its server's address is known
-        return any(self._is_forbidden(url) for url in urls)
+        return any(self._refusal_of(url) for url in urls)
 
     async def stop(self) -> None:
         """End what still runs."""
@@ -117,26 +158,83 @@ class Reach:
             lookup.cancel()
         await asyncio.gather(*self._lookups.values(), return_exceptions=True)
 
-    def _is_forbidden(self, url: str) -> bool:
-        if self._allow_private or origin_of(url) in self._own:
-            return False
-        host = urlsplit(url).hostname or ""
-        return url.startswith("http") and (is_private(host) or host in self._private_names)
+    def _refusal_of(self, url: str) -> str | None:
+        """Return why a URL may not be reached, as far as it tells itself."""
+        if not url.startswith("http") or origin_of(url) in self._own:
+            return None
+        return self._refusal_of_host(place_of(url)[0])
+
+    def _refusal_of_host(self, host: str) -> str | None:
+        if not self._allow_private and (is_private(host) or host in self._private_names):
+            return PRIVATE
+        if self._allowed_hosts is not None and not matches(host, self._allowed_hosts):
+            return NOT_ALLOWED
+        return None
+
+    async def _decide(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses that a place may be reached at; see `gateway.Decide`."""
+        reason = self._refusal_of_host(host)
+        if reason and not await self._is_own((host, port)):
+            raise PermissionError(reason)
+        addresses = await gateway.resolve(host, port)
+        public = [address for address in addresses if not is_private(address)]
+        if public and not is_address(host):
+            self._public_names.add(host)
+        if public or self._allow_private or not addresses:
+            return addresses if self._allow_private else public
+        # A name that had a public address before and now has a private one has been rebound.
+        if host in self._public_names or not await self._is_own((host, port)):
+            raise PermissionError(PRIVATE)
+        return addresses
+
+    async def _is_own(self, place: Place) -> bool:
+        """Whether a place is the task's own, or becomes so as the start page redirects to it.
+
+        The gateway is asked for the next page sooner than Playwright tells of the redirect.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_REDIRECT_TOLD_S):
+                while not (own := self._owns(place)) and self._opening:
+                    self._changed.clear()
+                    await self._changed.wait()
+                return own
+        return self._owns(place)
+
+    def _owns(self, place: Place) -> bool:
+        return place in map(place_of, self._own)
 
     async def _judge(self, route: Route) -> None:
         request = route.request
-        if not self._is_forbidden(request.url):
+        reason = self._refusal_of(request.url)
+        if reason is None:
             await route.fallback()
         elif request.is_navigation_request():
-            self.refusal = _PRIVATE
-            self._report("blocked", url=request.url, reason=_PRIVATE)
+            self._tell(request, reason)
             await route.abort("aborted")  # stays where it is; other reasons show an error page
         else:
-            origin = origin_of(request.url)
-            if origin not in self._told and len(self._told) < _MAX_TOLD:
-                self._told.add(origin)
-                self._report("blocked", url=request.url, reason=_PRIVATE)
+            self._tell(request, reason)
             await route.abort("blockedbyclient")
+
+    def _tell(self, request: Request, reason: str) -> None:
+        """Report a request that was refused; of what pages load, once for each place."""
+        place = place_of(request.url)
+        if request.is_navigation_request():
+            self.refusal = reason
+        elif place in self._told or len(self._told) >= _MAX_TOLD:
+            return
+        self._told.add(place)
+        self._report("blocked", url=request.url, reason=reason)
+
+    def _tell_the_rest(self) -> None:
+        """Report what only the gateway knows of: web sockets, shared workers, prefetches."""
+        refusals = self._gateway.refusals if self._gateway else {}
+        for place, reason in refusals.items():
+            if place not in self._told and len(self._told) < _MAX_TOLD:
+                self._told.add(place)
+                scheme = "https" if place[1] == 443 else "http"
+                self._report(
+                    "blocked", url=origin_of(f"{scheme}://{written(place)}"), reason=reason
+                )
 
     def _on_request(self, request: Request) -> None:
         if not request.is_navigation_request() or request.url in self._lookups:
@@ -145,11 +243,13 @@ class Reach:
             with contextlib.suppress(Error):  # the first request of a popup has no frame yet
                 if not request.frame.parent_frame:
                     self._own.add(origin_of(request.url))
+                    self._changed.set()
         host = urlsplit(request.url).hostname
-        if host and origin_of(request.url) not in self._own and not is_address(host):
-            lookup = asyncio.ensure_future(self._look_up(request, host))
-            self._lookups[request.url] = lookup
-            lookup.add_done_callback(lambda _: self._lookups.pop(request.url, None))
+        if self._gateway or not host or origin_of(request.url) in self._own or is_address(host):
+            return
+        lookup = asyncio.ensure_future(self._look_up(request, host))
+        self._lookups[request.url] = lookup
+        lookup.add_done_callback(lambda _: self._lookups.pop(request.url, None))
 
     async def _look_up(self, request: Request, host: str) -> None:
         with contextlib.suppress(Error):
@@ -160,33 +260,23 @@ class Reach:
                 self._private_names.add(host)
 
     def _on_failed(self, request: Request) -> None:
-        if request.is_navigation_request() and (reason := certificate_problem(request.failure)):
+        failure = request.failure or ""
+        if self._gateway and "ERR_SOCKS" in failure:
+            if reason := self._gateway.refusal_of(request.url):
+                self._tell(request, reason)
+            elif request.is_navigation_request():
+                self.refusal = self._gateway.explained(request.url, failure)
+        if request.is_navigation_request() and (reason := certificate_problem(failure)):
             self._report("blocked", url=request.url, reason=reason)
 
 
-def is_address(host: str) -> bool:
-    """Whether a host, as browsers write it, is an IP address or a name of this machine."""
-    return bool(_ADDRESS.fullmatch(host))
+def direct_places(origins: Iterable[str]) -> tuple[str, ...]:
+    """Return, as host:port, those of a task's own origins that need no gateway.
 
-
-def is_private(host: str) -> bool:
-    """Whether a host, as browsers write it, is an address that is not the public internet's.
-
-    So are loopback, private, link-local and reserved ones, and `localhost`. Another name is not
-    resolved.
+    They are named by an address. Where a name leads may change, so that it is checked each time.
     """
-    if not is_address(host):
-        return False
-    try:
-        address = ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return True  # localhost
-    if isinstance(address, IPv6Address):
-        if address in _NAT64:
-            address = IPv4Address(int(address) & 0xFFFFFFFF)
-        elif address not in _PUBLIC_IPV6:
-            return True
-    return not address.is_global
+    places = map(place_of, origins)
+    return tuple(sorted({written(place) for place in places if is_address(place[0])}))
 
 
 def certificate_problem(error: str | None) -> str | None:
@@ -198,13 +288,10 @@ def certificate_problem(error: str | None) -> str | None:
     return f"the server's certificate is not accepted: {words} ({code[0]})"
 
 
-_PRIVATE = "it is at a private address, which this task's pages may not reach"
+PRIVATE = "it is at a private address, which this task's pages may not reach"
+NOT_ALLOWED = "its host is not one of those that this task allows"
 _MAX_TOLD = 1_000
-_ADDRESS = re.compile(
-    r"\d+(?:\.\d+){3}|\[?[0-9a-f:.]*:[0-9a-f:.]*(?:%.*)?\]?|(?:.*\.)?localhost\.?"
-)
-_NAT64 = IPv6Network("64:ff9b::/96")
-_PUBLIC_IPV6 = IPv6Network("2000::/3")
+_REDIRECT_TOLD_S = 5
 _CERTIFICATE_PROBLEMS = {
     "ERR_CERT_AUTHORITY_INVALID": "it is self-signed or from an unknown authority",
     "ERR_CERT_COMMON_NAME_INVALID": "it is for another host name",
@@ -212,30 +299,17 @@ _CERTIFICATE_PROBLEMS = {
 }
 
 
-def _named_by_address(own_origins: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern for URLs whose host is an address, but for those of `own_origins`."""
+def _any_but(own_origins: Iterable[str], *, by_address: bool) -> re.Pattern[str]:
+    """Return a pattern for URLs but those of `own_origins`, or only those of an address."""
     own = "|".join(re.escape(origin) for origin in sorted(own_origins))
+    others = f"^(?!(?:{own})(?:[/?#]|$))" if own else "^"
+    if not by_address:
+        return re.compile(others + "https?://")
     return re.compile(
-        (f"^(?!(?:{own})(?:[/?#]|$))" if own else "^")
+        others
         + r"https?://(?:[^/?#@]*@)?(?:\d+(?:\.\d+){3}|\[[^\]]*\]|(?:[^/?#:@]*\.)?localhost\.?)"
         + r"(?::\d+)?(?:[/?#]|$)"
     )
-
-
-def _any_spelling(text: str) -> str:
-    """Return a pattern for `text` in which each character may be percent-encoded."""
-    return "".join(f"(?:{re.escape(char)}|%{ord(char):02x})" for char in text)
-
-
-_VERIFIER_API = re.compile(
-    r"^https?://[^?#]*/+"
-    + r"/+".join(_any_spelling(part) for part in ("api", "v1"))
-    + r"/+"
-    + _any_spelling("get_")
-    + f"(?:{_any_spelling('expected')}|{_any_spelling('actual')})"
-    + _any_spelling("_state"),
-    re.IGNORECASE,
-)
 
 
 async def _refuse(route: Route) -> None:

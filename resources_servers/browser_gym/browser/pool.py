@@ -22,6 +22,7 @@ from resources_servers.browser_gym.browser.chromium import (
 )
 from resources_servers.browser_gym.browser.contexts import open_context
 from resources_servers.browser_gym.browser.driver import Driver
+from resources_servers.browser_gym.browser.gateway import Gateways
 from resources_servers.browser_gym.browser.process import (
     CLOSE_TIMEOUT_S,
     ChromiumProcess,
@@ -29,6 +30,7 @@ from resources_servers.browser_gym.browser.process import (
     main_process,
 )
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
+from resources_servers.browser_gym.browser.verifier_guard import guard
 from resources_servers.browser_gym.browser.warm import WarmContext, WarmContexts
 
 logger = logging.getLogger(__name__)
@@ -96,6 +98,7 @@ class LocalPool:
         self._background = BackgroundTasks()
         self._warm = WarmContexts(self._open_warm, self._warm_wanted, self._background)
         self._driver = Driver(self._background)
+        self.gateways = Gateways()
         self._leases: set[LocalLease] = set()
         self._peak = 0
         self._closed = False
@@ -160,6 +163,7 @@ class LocalPool:
         processes = [*self._processes, *self._retired]
         await asyncio.gather(*(process.close() for process in processes))
         self._driver.drop()
+        self.gateways.close()
         await self._background.wait(CLOSE_TIMEOUT_S)
 
     def _choose(self) -> ChromiumProcess:
@@ -268,6 +272,7 @@ class LocalPool:
             handle_sighup=False,
         )
         browser.on("disconnected", lambda _: self._on_gone(process))
+        await guard(browser)
         process.main = await main_process(browser)
         if process.main:
             process.renderers = RendererProcesses(browser, process.main)
@@ -285,12 +290,13 @@ class LocalPool:
     async def _open_context(self, process: ChromiumProcess, spec: BrowserSpec) -> BrowserContext:
         """Create a context, or leave nothing behind."""
         browser = await self._browser(process)
+        creating = self.gateways.open_context(browser, spec.context_options(), spec.direct)
         try:
-            return await open_context(browser, spec, CONTEXT_TIMEOUT_S, self._background)
+            return await open_context(creating, CONTEXT_TIMEOUT_S, self._background)
         except TimeoutError as error:
             self._suspect(process)
             raise BrowserUnavailable("no browser context could be opened in time") from error
-        except Error as error:
+        except (Error, OSError) as error:
             raise BrowserUnavailable(f"no browser context could be opened: {error}") from error
 
     def _return(self, lease: LocalLease, *, closed: bool) -> None:
@@ -311,6 +317,7 @@ class LocalLease:
 
     def __init__(self, pool: LocalPool, process: ChromiumProcess, context: BrowserContext) -> None:
         self.context = context
+        self.gateway = pool.gateways.of(context)
         self.process = process
         self._pool = pool
         self._release: asyncio.Task[None] | None = None

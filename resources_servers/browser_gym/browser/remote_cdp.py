@@ -204,7 +204,7 @@ class RemoteCdp:
                 raise PoolFull(text) from error
             raise _Unreachable(text) from error
         try:
-            context = await open_context(browser, spec, CONTEXT_TIMEOUT_S, self._background)
+            context = await _new_context(browser, spec, self._background)
         except Exception as error:
             reason = without_secrets(str(error)) or "it did not answer in time"
             raise _Unreachable(
@@ -213,7 +213,7 @@ class RemoteCdp:
         return browser, context
 
     async def _open_blank(self, browser: Browser) -> BrowserContext:
-        return await open_context(browser, _BLANK, CONTEXT_TIMEOUT_S, self._background)
+        return await _new_context(browser, _BLANK, self._background)
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -281,6 +281,7 @@ class RemoteLease:
     """A context of a lent browser."""
 
     renderers = None
+    gateway = None  # it listens on this machine
 
     def __init__(
         self,
@@ -318,6 +319,13 @@ class RemoteLease:
 
 class _Unreachable(BrowserUnavailable):
     """A browser was lent that cannot be used; another one may be."""
+
+
+async def _new_context(
+    browser: Browser, spec: BrowserSpec, background: BackgroundTasks
+) -> BrowserContext:
+    creating = browser.new_context(**spec.context_options())
+    return await open_context(creating, CONTEXT_TIMEOUT_S, background)
 
 
 def _again(refusal: BrowserError) -> BrowserError:

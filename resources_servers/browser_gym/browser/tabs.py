@@ -17,6 +17,7 @@ from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, E
 
 from resources_servers.browser_gym.browser.capture import shown_text
 from resources_servers.browser_gym.browser.downloads import Downloads
+from resources_servers.browser_gym.browser.gateway import Gateway
 from resources_servers.browser_gym.browser.loads import Loads
 from resources_servers.browser_gym.browser.pulse import Pulse
 from resources_servers.browser_gym.browser.quirks import SELECT_STYLE_SCRIPT, let_frames_load
@@ -66,6 +67,7 @@ class Tabs:
         download_dir: Path,
         files: Mapping[str, Path] = MappingProxyType({}),
         remote_files: RemoteFiles | None = None,
+        gateway: Gateway | None = None,
     ) -> None:
         """Prepare; call `open_first` before anything else.
 
@@ -76,11 +78,12 @@ class Tabs:
             download_dir: folder of this session's downloads; made when the first one starts.
             files: what pages that ask for files may be given, beside downloads.
             remote_files: for a browser on another machine.
+            gateway: the context's way out, if it has one.
         """
         self._context = context
         self._dialog_policy = dialog_policy
         self._downloads = Downloads(download_dir, self.report, remote_files)
-        self._loads = Loads(context, self.report)
+        self._loads = Loads(context, self.report, gateway)
         self.uploads = Uploads(
             lambda: {**self._downloads.files, **files}, self.report, remote_files
         )

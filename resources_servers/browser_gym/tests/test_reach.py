@@ -20,8 +20,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 
 from conftest import Client, ClientFactory, running_client
+from resources_servers.browser_gym import session
 from resources_servers.browser_gym.browser import pool
-from resources_servers.browser_gym.browser.policy import is_private
+from resources_servers.browser_gym.browser.addresses import is_private
 from tests.simulators.http_server import serve
 from tests.site import create_site
 
@@ -130,16 +131,6 @@ async def test_the_model_is_told_and_stays_where_it_was(
     assert again["error"] is None
 
 
-async def test_a_page_reached_by_a_redirect_is_left(strict: Client, home: str, other: str) -> None:
-    env_id = (await strict.seed(f"{home}/links.html", **VIEWPORT))["env_id"]
-    read = {"type": "page_text"}
-    answer = await strict.step(env_id, navigate(f"{home}/to?to={other}/second.html"), read)
-    assert answer["results"][1]["error"] == "page_text: this page cannot be read"
-    assert answer["current_url"] == "about:blank"
-    assert answer["events"][-1]["type"] == "blocked"
-    assert answer["events"][-1]["url"] == f"{other}/second.html"
-
-
 async def test_redirects_of_the_start_page_lead_to_the_tasks_own_origin(
     strict: Client, home: str, other: str
 ) -> None:
@@ -165,18 +156,28 @@ async def test_origins_that_a_row_allows(strict: Client, home: str, other: str, 
     assert PRIVATE in refused["error"]
 
 
-async def test_a_name_of_a_private_address_is_left(
+async def test_without_a_gateway_a_page_at_a_private_address_is_left(
     monkeypatch: pytest.MonkeyPatch, home: str, other: str
 ) -> None:
     rules = "--host-resolver-rules=MAP *.test 127.0.0.1"
     flags = pool.launch_args
     monkeypatch.setattr(pool, "launch_args", lambda root: [*flags(root), rules])
+    monkeypatch.setattr(session, "direct_places", lambda _: None)
     port = urlsplit(other).port
     async with running_client(browser_processes=1, allow_private_addresses=False) as client:
         env_id = (await client.seed(f"{home}/links.html", **VIEWPORT))["env_id"]
-        answer = await client.step(env_id, navigate(f"http://app.test:{port}/second.html#part"))
-        assert answer["current_url"] == "about:blank"
-        assert answer["events"][-1]["url"] == f"http://app.test:{port}/second.html#part"
+        for url, shown in (
+            (
+                f"http://app.test:{port}/second.html#part",
+                f"http://app.test:{port}/second.html#part",
+            ),
+            (f"{home}/to?to={other}/second.html", f"{other}/second.html"),
+        ):
+            answer = await client.step(env_id, navigate(url), {"type": "page_text"})
+            assert answer["results"][1]["error"] == "page_text: this page cannot be read"
+            assert answer["current_url"] == "about:blank"
+            assert answer["events"][-1]["type"] == "blocked"
+            assert answer["events"][-1]["url"] == shown
         own = await client.seed(f"http://app.test:{port}/second.html", **VIEWPORT)
         assert (own["title"], own["events"]) == ("Second", [])
 
@@ -196,6 +197,9 @@ async def test_a_name_of_a_private_address_is_left(
         ("fe80::1%eth0", True),
         ("64:ff9b::a00:1", True),
         ("64:ff9b::808:808", False),
+        ("224.0.0.1", True),
+        ("[ff02::1]", True),
+        ("[2002:7f00:1::]", True),
         ("8.8.8.8", False),
         ("2606:4700::1111", False),
         ("example.com", False),
@@ -210,7 +214,7 @@ def test_private_hosts(host: str, private: bool) -> None:
 @given(st.ip_addresses())
 def test_any_address_is_private_unless_the_internet_has_it(address: Any) -> None:
     host = str(address) if address.version == 4 else f"[{address}]"
-    if not address.is_global:
+    if not address.is_global or address.is_multicast:
         assert is_private(host)
     assert is_private(host) == is_private(host.strip("[]"))
 
