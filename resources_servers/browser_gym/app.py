@@ -27,9 +27,10 @@ from nemo_gym.base_resources_server import (
 )
 from nemo_gym.openai_utils import NeMoGymResponseOutputMessage
 from nemo_gym.server_utils import SESSION_ID_KEY
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SecretStr
 
 from resources_servers.browser_gym import element_calls
+from resources_servers.browser_gym.access import BearerToken, auth_token
 from resources_servers.browser_gym.browser.backend import BrowserBackend, BrowserError
 from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
@@ -58,6 +59,7 @@ from resources_servers.browser_gym.error_answers import add_error_answers
 from resources_servers.browser_gym.grading import Grading, graded, masked
 from resources_servers.browser_gym.judge_client import JudgeConfig, judge_of
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
+from resources_servers.browser_gym.redaction import without_secrets
 from resources_servers.browser_gym.seed_body import SeedBody, labels_of
 from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
 from resources_servers.browser_gym.session_ids import ChosenSessions
@@ -101,6 +103,8 @@ class BrowserGymConfig(BaseResourcesServerConfig, JudgeConfig):
     allow_private_addresses: bool = False
     ignore_tls_errors: bool = False
     verify_timeout_s: float = Field(default=300, gt=0)
+    auth_token: SecretStr | None = None
+    max_request_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
     demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
     evidence_dir: str | None = "results/evidence"
     # The browser is gone when the rollout is over, but what is graded of it is kept.
@@ -190,7 +194,9 @@ class BrowserGymServer(SimpleResourcesServer):
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
         element_calls.add_routes(app, self.use_tool)
-        element_calls.check_bodies(app)
+        element_calls.check_bodies(app, max_bytes=self.config.max_request_bytes)
+        if token := auth_token(self.config.auth_token):
+            app.add_middleware(BearerToken, token=token)
         add_error_answers(app)
         outer = app.router.lifespan_context
 
@@ -406,6 +412,8 @@ class BrowserGymServer(SimpleResourcesServer):
         verifier = self._verifiers.parse_verifier(body.verifier_metadata)
         row: dict[str, Any] = body.model_dump()
         row["category"] = body.verifier_metadata.get("category")
+        row["verifier_metadata"] = without_secrets(body.verifier_metadata)
+        row["verifier_metadata"] = without_secrets(body.verifier_metadata)
         told = row["response"].pop(EPISODE_KEY, None) or {}
         row |= {key: told[key] for key in EPISODE_FIELDS if key in told}
         if told.get("failure_kind"):

@@ -24,7 +24,7 @@ def add_routes(app: FastAPI, use: Use) -> None:
         app.post(f"/{name}", description=tools.description(name))(_handler(name, use))
 
 
-def check_bodies(app: FastAPI) -> None:
+def check_bodies(app: FastAPI, *, max_bytes: int) -> None:
     """Look at the bodies of all routes but those of the tools before `app` does.
 
     Not by `add_middleware`: NeMo Gym offers no tools over MCP for an app with middleware of its

@@ -48,6 +48,9 @@ class Fault(Enum):
     TASK_UNUSABLE = "masked", "the task row cannot be run or graded", "agent_request_failed", 422
     REPEAT_DIFFERS = "masked", "a request is repeated, but differs", "agent_request_failed", 409
 
+    WRONG_TOKEN = "masked", "the agent's token is not the server's", "agent_request_failed", 401
+    BODY_TOO_LARGE = "masked", "a request is larger than may be", "agent_request_failed", 413
+
     SERVER_UNREACHABLE = "masked", "no connection to a server", "transport_unreachable"
     SERVER_DROPPED = "masked", "a server drops the connection", "transport_peer_drop"
     SERVER_SILENT = "masked", "a server does not answer in time", "transport_timeout"

@@ -9,6 +9,7 @@ from typing import Any
 
 from resources_servers.browser_gym.browser.capture import shown_text, valid_unicode
 from resources_servers.browser_gym.browser.final_state import FinalState
+from resources_servers.browser_gym.redaction import hide_secrets
 from resources_servers.browser_gym.verification.contract import Evidence, Verdict
 from resources_servers.browser_gym.verification.evidence_store import (
     EvidenceStore,
@@ -114,7 +115,7 @@ def _fields(evidence: Evidence, reference: str | None) -> dict[str, Any]:
     }
     fits = len(json.dumps(storage, ensure_ascii=False)) <= MAX_STORAGE_CHARS
     fields: dict[str, Any] = {
-        "final_url": shown_text(evidence.page.url),
+        "final_url": hide_secrets(shown_text(evidence.page.url)),
         "final_local_storage": storage if fits else None,
     }
     if reference is not None:

@@ -39,6 +39,7 @@ from resources_servers.browser_gym.browser.reading import check_selectors
 from resources_servers.browser_gym.browser.renderers import Freezer
 from resources_servers.browser_gym.browser.tabs import DialogPolicy, Tab, Tabs
 from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.redaction import hide_secrets
 from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 
 _FIRST_TAB_TIMEOUT_S = 30
@@ -54,7 +55,7 @@ class SessionError(Exception):
     """
 
     def __init__(self, message: str, fault: Fault) -> None:
-        super().__init__(message)
+        super().__init__(hide_secrets(message))
         self.fault = fault
 
 

@@ -1,4 +1,6 @@
-"""Refuses bodies that are no JSON or that no JSON answer could repeat, before a route sees them.
+"""Refuses bodies that are too large, no JSON or that no JSON answer could repeat.
+
+No route sees them.
 
 Python's reader takes NaN, Infinity and half surrogate pairs, which its writer refuses later: in an
 answer that repeats the body, or in the one that says what is wrong with it.
@@ -6,14 +8,19 @@ answer that repeats the body, or in the one that says what is wrong with it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Collection
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from resources_servers.browser_gym.faults import Fault
+
+BODY_PAUSE_S = 60
 MAX_DEPTH = 100
 MAX_DIGITS = 1_000  # of a whole number; far beyond what any field takes
 
@@ -21,23 +28,40 @@ _Path = tuple[str | int, ...]
 
 
 class StrictJson:
-    """ASGI middleware: a POST whose body is not clean JSON is answered with 422."""
+    """ASGI middleware: a POST whose body is not clean JSON is answered with 422.
 
-    def __init__(self, app: ASGIApp, *, but: Collection[str] = ()) -> None:
-        """Wrap `app`, whose paths `but` look at their bodies themselves."""
+    One that is too large is answered with 413, one that stops half-way with 408.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int, but: Collection[str] = ()) -> None:
+        """Wrap `app`.
+
+        Args:
+            app: what answers.
+            max_bytes: of a body.
+            but: paths that look at what is in their bodies themselves.
+        """
         self._app = app
+        self._max_bytes = max_bytes
         self._but = frozenset(but)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it and name the field."""
-        judged = scope["type"] == "http" and scope["method"] == "POST"
-        if not judged or scope["path"] in self._but:
+        if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body = await _read(receive)
+        try:
+            body = await self._read(scope, receive)
+        except _Unreadable as error:
+            # The rest of the body is not read, so that the connection is of no more use.
+            headers = {"connection": "close"}
+            reason = {"failure_kind": error.fault.kind, "failure_reason": str(error)}
+            await JSONResponse(reason, error.status, headers)(scope, receive, send)
+            return
         if body is None:
             return  # the caller has gone
-        if problem := find_problem(body):
+        judged = scope["path"] not in self._but
+        if judged and (problem := find_problem(body)):
             path, message = problem
             shown = ["body", *(_shown(part) for part in path)]
             detail = [{"type": "json_invalid", "loc": shown, "msg": message}]
@@ -51,6 +75,45 @@ class StrictJson:
             return await receive()
 
         await self._app(scope, replay, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Return the whole body, or None if the caller went away before its end.
+
+        Raises:
+            _Unreadable: it is too large, or too slow.
+        """
+        announced = Headers(scope=scope).get("content-length", "")
+        size = int(announced) if announced.isdecimal() else 0
+        received = 0
+        chunks: list[bytes] = []
+        while size <= self._max_bytes:
+            try:
+                message = await asyncio.wait_for(receive(), BODY_PAUSE_S)
+            except TimeoutError:
+                reason = f"the body stopped: nothing of it came for {BODY_PAUSE_S:g} s"
+                raise _Unreadable(408, Fault.SERVER_SILENT, reason) from None
+            if message["type"] == "http.disconnect":
+                return None
+            chunks.append(message.get("body", b""))
+            received += len(chunks[-1])
+            size = max(size, received)
+            if not message.get("more_body") and size <= self._max_bytes:
+                return b"".join(chunks)
+        raise _Unreadable(
+            Fault.BODY_TOO_LARGE.status,
+            Fault.BODY_TOO_LARGE,
+            f"the body has more than {self._max_bytes} bytes; max_request_bytes of the resources "
+            "server sets the limit",
+        )
+
+
+class _Unreadable(Exception):
+    """A body that is not read to its end."""
+
+    def __init__(self, status: int, fault: Fault, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.fault = fault
 
 
 def find_problem(body: bytes) -> tuple[_Path, str] | None:
@@ -104,15 +167,3 @@ def _is_broken(text: str) -> bool:
 
 def _shown(part: str | int) -> str | int:
     return part if isinstance(part, int) else part[:100]
-
-
-async def _read(receive: Receive) -> bytes | None:
-    """Return the whole body, or None if the caller went away before its end."""
-    chunks: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        chunks.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(chunks)

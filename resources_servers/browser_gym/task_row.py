@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from resources_servers.browser_gym.redaction import SECRET_FIELDS
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
 ClockMode = Literal["real", "step"]
@@ -57,7 +58,10 @@ class _Row(BaseModel):
             message = first["msg"].removeprefix("Value error, ")
             if first["type"] == "model_type":
                 message = "give a JSON object"
-            given = "" if first["type"] == "missing" else f", not {repr(first['input'])[:100]}"
+            given = f", not {repr(first['input'])[:100]}"
+            inside = isinstance(first["input"], dict | list) and "browser" in path
+            if first["type"] == "missing" or inside or any(k in path for k in SECRET_FIELDS):
+                given = ""  # a message is logged, and none of these may be
             raise InvalidTask(f"{path or 'row'}: {message}{given}") from error
 
 

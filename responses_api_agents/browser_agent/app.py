@@ -34,10 +34,12 @@ from nemo_gym.global_config import (
 )
 from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
 from nemo_gym.tool_access import DirectHTTPToolAccess, MCPToolAccess
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, SecretStr, model_validator
 
+from resources_servers.browser_gym.access import auth_headers, auth_token
 from resources_servers.browser_gym.contract import EPISODE_KEY
 from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.redaction import without_secrets
 from responses_api_agents.browser_agent.adapters.base import Adapter
 from responses_api_agents.browser_agent.adapters.functions import Coordinates, FunctionsAdapter
 from responses_api_agents.browser_agent.adapters.generic import GenericAdapter
@@ -82,6 +84,7 @@ class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
     safety_policy: SafetyPolicy = "acknowledge"
     screenshots: Storing = "files"
     artifact_dir: str = "results/artifacts"
+    auth_token: SecretStr | None = None
     prices: dict[str, Price] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -141,6 +144,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             self.server_client,
             self.config.resources_server.name,
             self.config.environment_timeout_s,
+            auth_headers(auth_token(self.config.auth_token)),
         )
         self._model = Transport(self.server_client, self.config.model_server.name)
         self._prices = Prices(self.config.prices)
@@ -178,6 +182,8 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             graded = row | _masked(failure, response_of(record, self.config.model))
         finally:
             await self._close(environment)
+        if "verifier_metadata" in graded:
+            graded["verifier_metadata"] = without_secrets(graded["verifier_metadata"])
         graded |= _told(record) | {
             "final_answer": answer,
             "verify_seconds": round(verify_seconds, 3),
@@ -273,7 +279,11 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         A failure is told there too: `/verify` makes a masked row of it.
         """
         started = time.monotonic()
-        transport = GrantedTransport(state.access, self.config.environment_timeout_s)
+        transport = GrantedTransport(
+            state.access,
+            self.config.environment_timeout_s,
+            auth_headers(auth_token(self.config.auth_token)),
+        )
         environment = SeededEnvironment(transport.post)
         episode = self._episode(environment, model_path)
         failed = {}

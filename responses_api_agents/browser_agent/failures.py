@@ -67,5 +67,10 @@ def from_transport(server: str, error: BaseException) -> RolloutFailure:
 
 
 def _short(body: object) -> str:
-    text = str(body)
+    details = body.get("detail") if isinstance(body, dict) else None
+    if isinstance(details, list) and all(isinstance(d, dict) for d in details):
+        # What was wrong and where, without the request itself, which would come back otherwise.
+        text = "; ".join(f"{'.'.join(map(str, d.get('loc', [])))}: {d.get('msg')}" for d in details)
+    else:
+        text = str(body)
     return text if len(text) <= 1000 else text[:1000] + "…"

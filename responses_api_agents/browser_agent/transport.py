@@ -19,7 +19,11 @@ class Transport:
     """Posts JSON to one server by its name in the configuration."""
 
     def __init__(
-        self, client: ServerClient, server_name: str, timeout_s: float | None = None
+        self,
+        client: ServerClient,
+        server_name: str,
+        timeout_s: float | None = None,
+        headers: dict[str, str] | None = None,
     ) -> None:
         """Post to `server_name` through NeMo Gym's shared client.
 
@@ -28,10 +32,12 @@ class Transport:
             server_name: in the configuration.
             timeout_s: how long an answer may take, tries after a broken connection included; None
                 for as long as the caller waits.
+            headers: of each request.
         """
         self._client = client
         self._server_name = server_name
         self._timeout_s = timeout_s
+        self._headers = headers or {}
 
     async def post(
         self, path: str, body: dict[str, Any], *, repeatable: bool = False
@@ -76,6 +82,7 @@ class Transport:
             server_name=self._server_name,
             url_path=path,
             json=body,
+            headers=dict(self._headers),  # NeMo Gym adds its own to it
             _max_connection_retries=1,  # type: ignore[call-arg]
         )
 
@@ -83,10 +90,16 @@ class Transport:
 class GrantedTransport(Transport):
     """Posts JSON to the server that an environment server gave access to."""
 
-    def __init__(self, access: DirectHTTPToolAccess, timeout_s: float | None = None) -> None:
-        """Post with the address, cookies and headers of `access`; `timeout_s` as above."""
+    def __init__(
+        self,
+        access: DirectHTTPToolAccess,
+        timeout_s: float | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Post with the address, cookies and headers of `access`; the others as above."""
         self._access = access
         self._server_name = access.name
+        self._headers = headers or {}
         self._timeout_s = timeout_s
 
     async def _send(self, path: str, body: dict[str, Any]) -> aiohttp.ClientResponse:
@@ -95,7 +108,7 @@ class GrantedTransport(Transport):
             str(self._access.base_url).rstrip("/") + path,
             json=body,
             cookies=self._access.cookies,
-            headers=dict(self._access.headers),
+            headers=self._headers | dict(self._access.headers),
             _internal=True,
             _max_connection_retries=1,
             _server_name=self._server_name,

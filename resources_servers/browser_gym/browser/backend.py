@@ -12,6 +12,7 @@ from resources_servers.browser_gym.browser.gateway import Gateway
 from resources_servers.browser_gym.browser.remote_files import RemoteFiles
 from resources_servers.browser_gym.browser.renderers import RendererProcesses
 from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.redaction import hide_secrets
 
 
 class BrowserError(Exception):
@@ -23,7 +24,7 @@ class BrowserError(Exception):
     """
 
     def __init__(self, message: str, fault: Fault, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
+        super().__init__(hide_secrets(message))
         self.fault = fault
         self.retry_after_s = retry_after_s
 

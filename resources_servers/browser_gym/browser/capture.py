@@ -9,6 +9,7 @@ from typing import Any, Literal
 from playwright.async_api import BrowserContext, CDPSession
 
 from resources_servers.browser_gym.actions import Region
+from resources_servers.browser_gym.redaction import hide_secrets
 
 ImageFormat = Literal["jpeg", "png", "webp"]
 Storage = dict[str, dict[str, str]]
@@ -38,8 +39,11 @@ def valid_unicode(text: str) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a page's title, address or message as it is passed on: valid, and not megabytes."""
-    text = valid_unicode(text)
+    """Return a page's title, address or message as it is passed on.
+
+    That is valid, not megabytes, and without the secrets of addresses.
+    """
+    text = hide_secrets(valid_unicode(text))
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "…"
 
 

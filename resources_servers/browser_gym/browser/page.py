@@ -34,6 +34,7 @@ from resources_servers.browser_gym.browser.reading import Reader
 from resources_servers.browser_gym.browser.settle import Settler
 from resources_servers.browser_gym.browser.tabs import Tab, Tabs
 from resources_servers.browser_gym.keys import UnknownKeyError
+from resources_servers.browser_gym.redaction import hide_secrets
 
 # New tabs and reloads after a crash that one wait follows; some pages never stop.
 _MAX_FOLLOWED = 5
@@ -311,7 +312,7 @@ class PageDriver:
             if any(tab.crashed for tab in self._tabs.all):
                 error = f"{action.type}: the page crashed and is loaded again"
             else:
-                error = f"{action.type}: {first_line(reason)}"
+                error = f"{action.type}: {hide_secrets(first_line(reason))}"
         else:
             return ActionResult(action.type, "ok", text=text)
         return ActionResult(action.type, "error", error=error)

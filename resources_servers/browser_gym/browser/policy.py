@@ -21,12 +21,16 @@ from resources_servers.browser_gym.browser.addresses import (
     written,
 )
 from resources_servers.browser_gym.browser.gateway import Gateway
+from resources_servers.browser_gym.redaction import hide_secrets
 
 _ALLOWED_SCHEMES = ("http", "https", "about")
 
 
 class UrlNotAllowed(ValueError):
     """A URL that a session may not open."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(hide_secrets(reason))
 
 
 def normalize_url(url: str) -> str:

@@ -134,7 +134,11 @@ class GymClient:
     async def _request_once(self, method: str, url: str, **content: Any) -> httpx.Response:
         request = f"{method} {url}"
         try:
-            response = await self._http().request(method, url, **content)
+            # Apart, as httpx logs the addresses it asks.
+            address = httpx.URL(url)
+            auth = (address.username, address.password) if address.userinfo else None
+            address = address.copy_with(userinfo=b"")
+            response = await self._http().request(method, address, auth=auth, **content)
         except _CONNECTION_ERRORS as error:
             unreachable = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             raise _Transient(

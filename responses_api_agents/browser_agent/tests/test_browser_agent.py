@@ -376,3 +376,15 @@ async def test_responses_route_needs_a_start_page(start: Start) -> None:
     answer = await (await start(script())).http.post("/v1/responses", json={"input": "Hello"})
     assert answer.status_code == 422
     assert "metadata.start_url" in answer.text
+
+
+async def test_the_model_is_told_nothing_of_how_it_is_graded(start: Start, site: str) -> None:
+    stack = await start(script([computer_call(SECOND)], [message("Done.")]))
+    row = await stack.run(f"{site}/links.html")
+    sent = repr(stack.simulator.requests)
+    assert "Do the task." in sent
+    assert row["verifier_metadata"]["assertions"]
+    for assertion in row["verifier_metadata"]["assertions"]:
+        assert assertion["title"] not in sent
+    assert "verifier_metadata" not in sent
+    assert "assertions" not in sent

@@ -1,5 +1,6 @@
 """Every line of the table of faults, produced for real: `test_<line>` for each `Fault`."""
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -253,6 +254,35 @@ async def test_repeat_differs(start: Start, site: str, environment: str) -> None
 
 
 # What the servers do.
+
+
+async def test_wrong_token(start: Start, site: str, caplog: pytest.LogCaptureFixture) -> None:
+    metadata = {
+        "start_url": f"{site}/second.html?token=canary",
+        "browser": {
+            "headers": {"X-Key": "canary"},
+            "cookies": [{"name": "a", "value": "canary", "url": site}],
+        },
+        "verifier": "local_storage",
+        "assertions": [{"title": "any", "only_changed": []}],
+    }
+    with served_environment(auth_token="right-one", browser_processes=1) as url:
+        for token in ("right-one", "wrong-one"):
+            policy = script([message("Done.")])
+            stack = await start(policy, environment_url=url, auth_token=token)
+            row = await stack.run(site, verifier_metadata=metadata)
+            shown = json.dumps(row) + caplog.text
+            assert not [s for s in ("canary", "right-one", "wrong-one") if s in shown]
+            if token == "right-one":
+                assert row["mask_sample"] is False
+    is_masked(row, Fault.WRONG_TOKEN, "auth_token")
+
+
+async def test_body_too_large(start: Start, site: str) -> None:
+    with served_environment(max_request_bytes=2000, browser_processes=1) as url:
+        stack = await start(script([message("Done. " * 500)]), environment_url=url)
+        row = await stack.run(f"{site}/links.html")
+    is_masked(row, Fault.BODY_TOO_LARGE, "max_request_bytes")
 
 
 async def test_server_unreachable(start: Start, site: str) -> None:
