@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test smoke chaos bench lint format doctor lock clean
+.PHONY: help setup demo test smoke chaos bench fuzz lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,9 @@ chaos: setup ## Run 300 episodes while everything fails, into results/chaos.json
 
 bench: setup ## Measure against baselines, into results/bench.json; options: make bench ARGS="--only seeds"
 	@$(PYTHON) -m benchmarks.bench $(ARGS)
+
+fuzz: setup ## Send 20,000 malformed requests, into results/fuzz.json; options: make fuzz ARGS="--seed 2"
+	@$(PYTHON) scripts/fuzz.py $(ARGS)
 
 lint: setup ## Check format, lint and types
 	$(PYTHON) -m ruff format --check

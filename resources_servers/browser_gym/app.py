@@ -1,6 +1,7 @@
 """NeMo Gym resources server: routes only; see `sessions.py` for what they do."""
 
 import json
+import logging
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Literal
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from fastapi import Body, FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from nemo_gym.base_resources_server import (
     AggregateMetrics,
     AggregateMetricsRequest,
@@ -43,6 +44,7 @@ from resources_servers.browser_gym.browser.tabs import DialogPolicy
 from resources_servers.browser_gym.contract import (
     EPISODE_FIELDS,
     EPISODE_KEY,
+    AggregateRequest,
     CloseResponse,
     DumpRequest,
     DumpResponse,
@@ -71,6 +73,8 @@ from resources_servers.browser_gym.verification.errors import InvalidTask, Verif
 from resources_servers.browser_gym.verification.verifiers import Verifiers
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
+logger = logging.getLogger(__name__)
+
 
 
 class BrowserGymConfig(BaseResourcesServerConfig, JudgeConfig):
@@ -463,11 +467,21 @@ class BrowserGymServer(SimpleResourcesServer):
         """Add pass@k over valid rollouts to NeMo Gym's metrics; it leaves masked ones out."""
         return pass_at_k(tasks)
 
-    async def aggregate_metrics(self, body: AggregateMetricsRequest = Body()) -> AggregateMetrics:
+    async def aggregate_metrics(self, body: AggregateRequest) -> AggregateMetrics:  # type: ignore[override]
         """Add to NeMo Gym's metrics what needs the masked rollouts too."""
-        metrics = await super().aggregate_metrics(body)
-        if body.verify_responses:
-            ours = rollout_metrics(body.verify_responses)
+        rows = [row.model_dump(by_alias=True, exclude_unset=True) for row in body.verify_responses]
+        try:
+            metrics = await super().aggregate_metrics(
+                AggregateMetricsRequest(verify_responses=rows)
+            )
+            ours = rollout_metrics(rows) if rows else {}
+        except Exception as error:
+            # NeMo Gym looks at every column, and at nothing but these rows.
+            logger.exception("rows could not be aggregated")
+            fault = f"these rows cannot be aggregated: {type(error).__name__}: {error}"[:500]
+            detail = [{"type": "value_error", "loc": ["body", "verify_responses"], "msg": fault}]
+            raise HTTPException(422, detail) from error
+        if rows:
             metrics.agent_metrics |= ours
             metrics.key_metrics |= ours
         return metrics

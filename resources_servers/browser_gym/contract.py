@@ -193,6 +193,31 @@ class DumpResponse(BaseModel):
     indexed_db: dict[str, list[str]] | None = None
 
 
+class GradedRow(BaseModel):
+    """What metrics read of a graded row; the rest is kept.
+
+    Attributes:
+        task_index: NeMo Gym's number of the task; rows of one task are its repeats.
+        rollout_index: NeMo Gym's number of the repeat.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    task_index: int | None = Field(default=None, alias="_ng_task_index", strict=True, ge=0)
+    rollout_index: int | None = Field(default=None, alias="_ng_rollout_index", strict=True, ge=0)
+    reward: float = Field(strict=True, allow_inf_nan=False)
+    mask_sample: bool | None = Field(default=None, strict=True)
+    failure_kind: str | None = None
+    termination_reason: str | None = None
+    category: str | None = None
+
+
+class AggregateRequest(BaseModel):
+    """Aggregate a run's graded rows."""
+
+    verify_responses: list[GradedRow]
+
+
 class CloseResponse(BaseModel):
     """Tells whether a session was closed by this call, and if not, why."""
 
