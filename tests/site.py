@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -40,6 +41,14 @@ async def _download(request: Request) -> Response:
     return Response(
         b"a,b\n1,2\n", headers={"content-disposition": f'attachment; filename="{name}"'}
     )
+
+
+async def _download_as(request: Request) -> Response:
+    name = unquote_to_bytes(request.url.query)
+    header = b'attachment; filename="' + name.replace(b"\0", b"%00") + b'"'
+    response = Response(b"a,b\n")
+    response.raw_headers.append((b"content-disposition", header))
+    return response
 
 
 async def _endless(_: Request) -> Response:
@@ -88,6 +97,7 @@ def create_site() -> Starlette:
             Route("/slow-page/{ms:int}", _slow_page),
             Route("/slow-script/{ms:int}", _slow_script),
             Route("/download/{name}", _download),
+            Route("/download-as", _download_as),
             Route("/endless", _endless),
             Route("/never", _never),
             Route("/status/{status:int}", _status),

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from playwright.async_api import CDPSession, Download, Error
@@ -20,6 +20,9 @@ MAX_DOWNLOAD_BYTES = 100 * 1024 * 1024
 DOWNLOAD_TIMEOUT_S = 60
 # How long a step waits for a download that it started, so that it can say what became of it.
 _WAIT_S = 1.0
+# File systems take 255 bytes; a number for the second of a name comes on top.
+_MAX_STEM_BYTES, _MAX_SUFFIX_BYTES = 180, 20
+_NO_NAME = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]')
 
 
 class Downloads:
@@ -165,4 +168,16 @@ def _why(error: Error | OSError) -> str:
 
 
 def _name_of(download: Download) -> str:
-    return Path(download.suggested_filename).name or "download"
+    return safe_name(download.suggested_filename)
+
+
+def safe_name(suggested: str) -> str:
+    """Return the name under which a file that a server named is saved: no path, and not too long.
+
+    Chromium does as much itself; this does not rely on it.
+    """
+    name = _NO_NAME.sub("_", PureWindowsPath(suggested).name).strip(" .")
+    stem, dot, suffix = name.rpartition(".")
+    kept = suffix.encode()[-_MAX_SUFFIX_BYTES:].decode(errors="ignore")
+    stem = (stem if dot else name).encode()[:_MAX_STEM_BYTES].decode(errors="ignore")
+    return (f"{stem}.{kept}" if dot else stem) or "download"

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -234,3 +235,51 @@ async def test_downloads_without_number_are_refused(
     assert [event["reason"] for event in failed] == [
         "at most 3 files can be downloaded in one session"
     ] * 2
+
+
+@pytest.mark.parametrize(
+    ("suggested", "saved"),
+    [
+        ("report.csv", "report.csv"),
+        ("../../etc/passwd", "passwd"),
+        ("..\\..\\boot.ini", "boot.ini"),
+        ("/etc/shadow", "shadow"),
+        ("C:\\x\\a.txt", "a.txt"),
+        ("..", "download"),
+        (".", "download"),
+        ("", "download"),
+        (" . . ", "download"),
+        ("a\x00b\n.txt", "a_b_.txt"),
+        ("x" * 400 + ".csv", "x" * 180 + ".csv"),
+        ("é" * 400, "é" * 90),
+        ("a." + "b" * 400, "a." + "b" * 20),
+        (".bashrc", "bashrc"),
+    ],
+)
+def test_names_that_downloads_are_saved_under(suggested: str, saved: str) -> None:
+    assert downloads.safe_name(suggested) == saved
+
+
+async def test_downloads_stay_in_the_folder_of_their_session(
+    client: Client, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+    keep = downloads.Downloads._keep
+
+    async def kept(self: Any, download: Any, name: str) -> None:
+        folders.append(self._folder)
+        await keep(self, download, name)
+
+    monkeypatch.setattr(downloads.Downloads, "_keep", kept)
+    env_id = (await client.seed(f"{site}/second.html"))["env_id"]
+    names = ["..%2F..%2Fup.csv", "%2Fabsolute.csv", "..", "y" * 300 + ".csv", "nul%00.csv", "CON"]
+    for name in names:
+        answer = await client.step(
+            env_id, {"type": "navigate", "url": f"{site}/download-as?{name}"}
+        )
+        assert len(events_of(answer, "download")) == 1, (name, answer["events"])
+    files = [path for path in folders[0].parent.rglob("*") if path.is_file()]
+    assert len(files) == len(names)
+    assert {path.parent for path in files} == {folders[0]}
+    await client.post("/close", {"env_id": env_id})
+    assert not folders[0].parent.exists()
