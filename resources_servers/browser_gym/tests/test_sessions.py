@@ -232,9 +232,9 @@ async def test_verifier_api_is_out_of_reach_by_a_redirect(client: Client, site: 
     answer = await client.step(
         seeded["env_id"], {"type": "navigate", "url": f"{site}/redirect-to-verifier"}
     )
-    assert answer["current_url"] == "about:blank"
+    assert "ERR_BLOCKED_BY_CLIENT" in answer["error"]
     (event,) = answer["events"]
-    assert (event["type"], event["url"]) == ("blocked", f"{site}/api/v1/get_expected_state")
+    assert (event["type"], event["url"]) == ("load_failed", f"{site}/api/v1/get_expected_state")
     assert answer["screenshot"]
 
 
