@@ -64,7 +64,8 @@ def _is_number(_: Any, value: Any) -> bool:
 
 
 def _is_boolean(_: Any, value: Any) -> bool:
-    return value in (True, False) or str(value).lower() in ("true", "false", "yes", "no")
+    """Whether a value is read as true or false: `"yes"` and 1 are."""
+    return isinstance(value, str | int | float) and str(value).lower() in _BOOLEANS
 
 
 def _bound(keyword: str) -> Any:
@@ -78,6 +79,10 @@ def _bound(keyword: str) -> Any:
     return check_number
 
 
+_BOOLEANS = (
+    *("true", "t", "yes", "y", "on", "1", "1.0"),
+    *("false", "f", "no", "n", "off", "0", "0.0"),
+)
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _Schema = extend(
     Draft202012Validator,

@@ -110,6 +110,8 @@ async def test_the_model_is_told_and_stays_where_it_was(
         f"http://127.1:{port}",
         f"http://0x7f.0.0.1:{port}",
         f"http://2130706433:{port}",
+        f"http://0177.0.0.1:{port}",
+        f"http://localhost.:{port}",
         f"http://0:{port}",
         f"http://127.0.0.1.:{port}",
         f"http://[::1]:{port}",
