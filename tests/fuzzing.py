@@ -209,7 +209,7 @@ class Fuzzer:
         self._row = _Schema(VerifierMetadata.model_json_schema())
         self._schemas: dict[str, Any] = {}
         for path, operations in openapi["paths"].items():
-            if "post" in operations:
+            if "requestBody" in operations.get("post", {}):
                 schema = operations["post"]["requestBody"]["content"]["application/json"]["schema"]
                 self._schemas[path] = _Schema(schema | {"components": openapi["components"]})
         row = {"responses_create_params": {"input": []}, "verifier_metadata": METADATA}

@@ -31,7 +31,7 @@ from nemo_gym.server_utils import SESSION_ID_KEY
 from pydantic import ConfigDict, Field, SecretStr
 
 from resources_servers.browser_gym import element_calls
-from resources_servers.browser_gym.access import BearerToken, auth_token
+from resources_servers.browser_gym.access import auth_token
 from resources_servers.browser_gym.browser.backend import BrowserBackend, BrowserError
 from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
@@ -198,9 +198,11 @@ class BrowserGymServer(SimpleResourcesServer):
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
         element_calls.add_routes(app, self.use_tool)
-        element_calls.check_bodies(app, max_bytes=self.config.max_request_bytes)
-        if token := auth_token(self.config.auth_token):
-            app.add_middleware(BearerToken, token=token)
+        element_calls.check_requests(
+            app,
+            max_bytes=self.config.max_request_bytes,
+            token=auth_token(self.config.auth_token),
+        )
         add_error_answers(app)
         outer = app.router.lifespan_context
 

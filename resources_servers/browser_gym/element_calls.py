@@ -8,9 +8,11 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
+from starlette.types import ASGIApp
 
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym import element_tools as tools
+from resources_servers.browser_gym.access import BearerToken
 from resources_servers.browser_gym.browser.page import ActionResult, Words
 from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.strict_json import StrictJson
@@ -24,15 +26,20 @@ def add_routes(app: FastAPI, use: Use) -> None:
         app.post(f"/{name}", description=tools.description(name))(_handler(name, use))
 
 
-def check_bodies(app: FastAPI, *, max_bytes: int) -> None:
-    """Look at the bodies of all routes but those of the tools before `app` does.
+def check_requests(app: FastAPI, *, max_bytes: int, token: str | None) -> None:
+    """Look at tokens, and at the bodies of all routes but those of the tools, before `app` does.
 
     Not by `add_middleware`: NeMo Gym offers no tools over MCP for an app with middleware of its
     own, as a call over MCP goes round it. The tools look at their bodies themselves.
     """
     build = app.build_middleware_stack
     own = [f"/{name}" for name in tools.TOOLS]
-    app.build_middleware_stack = lambda: StrictJson(build(), but=own)
+
+    def checked() -> ASGIApp:
+        inner = StrictJson(build(), max_bytes=max_bytes, but=own)
+        return BearerToken(inner, token) if token else inner
+
+    app.build_middleware_stack = checked
 
 
 def over_mcp(harvested: list[Any]) -> list[Any]:
