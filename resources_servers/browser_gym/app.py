@@ -76,7 +76,6 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 logger = logging.getLogger(__name__)
 
 
-
 class BrowserGymConfig(BaseResourcesServerConfig, JudgeConfig):
     """Configuration; every key is described in the README."""
 

@@ -23,6 +23,7 @@ from resources_servers.browser_gym.browser.backend import (
 from resources_servers.browser_gym.browser.background import BackgroundTasks
 from resources_servers.browser_gym.browser.connections import Connection, Connections
 from resources_servers.browser_gym.browser.contexts import open_context
+from resources_servers.browser_gym.browser.gateway import Gateway
 from resources_servers.browser_gym.browser.process import CLOSE_TIMEOUT_S, close_context
 from resources_servers.browser_gym.browser.remote_files import RemoteFiles
 from resources_servers.browser_gym.browser.session_providers.contract import (
@@ -281,7 +282,7 @@ class RemoteLease:
     """A context of a lent browser."""
 
     renderers = None
-    gateway = None  # it listens on this machine
+    gateway: Gateway | None = None  # it would listen on this machine
 
     def __init__(
         self,
