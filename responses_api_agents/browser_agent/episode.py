@@ -236,7 +236,8 @@ def _texts(answer: dict[str, Any]) -> list[str]:
     texts = [result["text"] for result in answer["results"] if result["text"]]
     for result in answer["results"]:
         if result["status"] == "error":
-            texts.append(f"Action failed: {result['error']}")
+            # It may repeat an address or a key of any length.
+            texts.append(f"Action failed: {result['error']:.1000}")
         elif result["status"] == "not_run":
             texts.append(f"Not executed after that failure: {result['type']}")
     return texts + [text for event in answer["events"] if (text := event_text(event))]

@@ -94,9 +94,10 @@ class FunctionsAdapter(GenericAdapter):
         return action_tools(*size) + super()._functions()
 
     def _canonical(self, name: str, fields: dict[str, Any]) -> dict[str, Any]:
+        action = parse_canonical(name, fields)
         if self._per_mille:
-            fields = from_per_mille(fields, *self._size)
-        return parse_canonical(name, fields)
+            action = parse_canonical(name, from_per_mille(fields, *self._size))
+        return action
 
 
 def action_tools(width: int, height: int) -> list[Item]:

@@ -6,9 +6,9 @@ tools; coordinates are pixels of the screenshot sent, which are CSS pixels here.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from resources_servers.browser_gym.actions import ACTION_MODELS, parse_action
@@ -34,8 +34,19 @@ _FUNCTIONS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 }
 
 
+MAX_REASON_LENGTH = 500
+
+
 class UnusableCall(ValueError):
-    """A call the environment cannot run; the text is for the model."""
+    """A call the environment cannot run; the text is for the model.
+
+    What it repeats of the call may have any length, and would be sent again with every request.
+    """
+
+    def __init__(self, reason: str) -> None:
+        if len(reason) > MAX_REASON_LENGTH:
+            reason = reason[:MAX_REASON_LENGTH] + "…"
+        super().__init__(reason)
 
 
 def browser_function_tools(offered: bool | list[str] = True) -> list[dict[str, Any]]:
@@ -82,7 +93,8 @@ def parse_arguments(name: str, arguments: str) -> dict[str, Any]:
         UnusableCall: they are no JSON object.
     """
     try:
-        fields = json.loads(arguments or "{}")
+        # It refuses what the next request could not hold: NaN, half surrogate pairs, great depth.
+        fields = orjson.loads(arguments or "{}")
     except ValueError as error:
         raise UnusableCall(f"{name}: the arguments are not JSON: {error}") from error
     if not isinstance(fields, dict):

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
 
 from resources_servers.browser_gym.actions import parse_action
@@ -107,6 +108,31 @@ def test_calls_become_actions() -> None:
         [{"type": "click", "x": 128, "y": 72}],
         [{"type": "key", "chords": [["Enter"]]}],
     ]
+
+
+def test_arguments_beyond_all_sense_are_told_to_the_model() -> None:
+    model = adapter("per_mille")
+    model.start({"input": "Do it."}, SCREEN)
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    arguments = [{"dx": 10**400}, {"dx": 1e308}, {"x": 10**300, "y": 1}, {"x": deep, "y": 1}]
+    read = model.read(reply(*(("scroll", fields) for fields in arguments)))
+    assert all(call.error and not call.actions for call in read.calls)
+
+
+@pytest.mark.parametrize("name", ["key", "set_value"])
+def test_actions_can_be_sent_on(name: str) -> None:
+    """What a model says can hold texts and numbers that JSON has no place for."""
+    arguments = {
+        "key": r'{"chords": [["\ud800"]]}',
+        "set_value": f'{{"ref": "e1", "value": {10**30}}}',
+    }[name]
+    call = {"type": "function_call", "call_id": "c", "name": name, "arguments": arguments}
+    model = adapter()
+    model.start({"input": "Do it."}, SCREEN)
+    (read,) = model.read({"id": "r", "output": [call]}).calls
+    orjson.dumps([read.actions, read.error])
 
 
 def test_outputs_are_texts_and_the_screen_follows_them() -> None:

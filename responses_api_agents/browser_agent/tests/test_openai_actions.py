@@ -122,12 +122,29 @@ def test_functions(name: str, arguments: str, canonical: dict[str, Any]) -> None
         ("go_back", '{"steps": 2}', "go_back: steps"),
         ("switch_tab", "{}", "switch_tab: give exactly one"),
         ("switch_tab", f'{{"index": {10**30}}}', "switch_tab: index"),
+        ("navigate", "[" * 100_000, "not JSON"),
+        ("navigate", r'{"url": "\ud800"}', "not JSON"),
+        ("switch_tab", '{"index": NaN}', "not JSON"),
     ],
 )
 def test_unusable_functions_are_named(name: str, arguments: str, words: str) -> None:
     with pytest.raises(UnusableCall) as caught:
         function_to_canonical(name, arguments)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"type": "x" * 10**6},
+        {"type": "click", "x": 1, "y": 1, "button": "x" * 10**6},
+        {"type": "click", "x": 1, "y": 1, "keys": ["x" * 10**6]},
+    ],
+)
+def test_what_is_told_of_a_call_is_short(action: dict[str, Any]) -> None:
+    with pytest.raises(UnusableCall) as caught:
+        action_to_canonical(action)
+    assert len(str(caught.value)) < 1000
 
 
 def test_every_offered_function_has_a_canonical_action() -> None:
