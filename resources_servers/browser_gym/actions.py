@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 MouseButton = Literal["left", "right", "middle", "back", "forward"]
 Modifier = Literal["Control", "Shift", "Alt", "Meta"]
 
+MAX_BATCH = 100  # actions of one step
 MAX_WAIT_MS = 60_000
 MAX_HOLD_MS = 60_000
 MAX_TEXT_LENGTH = 100_000

@@ -10,11 +10,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from resources_servers.browser_gym.actions import Action
+from resources_servers.browser_gym.actions import MAX_BATCH, Action
 from resources_servers.browser_gym.browser.final_state import More
 from resources_servers.browser_gym.task_row import MAX_VIEWPORT_PX, MIN_VIEWPORT_PX
-
-MAX_BATCH = 100
 
 EPISODE_KEY = "browser_episode"
 """Key of an agent's response under which it tells of the episode, if `/verify` is another's call.

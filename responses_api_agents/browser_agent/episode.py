@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from resources_servers.browser_gym.actions import MAX_BATCH
 from resources_servers.browser_gym.event_text import event_text
 from responses_api_agents.browser_agent.adapters.base import (
     Adapter,
@@ -32,6 +33,7 @@ Raises:
 """
 
 _NOT_RUN = "Not executed: an earlier action of this turn failed."
+_TOO_MANY = f"a call can have {MAX_BATCH} actions; those beyond were left out."
 _NO_IMAGE = "The page drew nothing in time; the screenshot is an earlier one."
 
 
@@ -175,7 +177,8 @@ class Episode:
         self.record.items += [self._screenshots.refer(item) for item in answers]
 
     async def _run_call(self, call: Call) -> tuple[CallOutcome, dict[str, Any]]:
-        actions = call.actions or [{"type": "screenshot"}]
+        actions = call.actions[:MAX_BATCH] or [{"type": "screenshot"}]
+        error = _TOO_MANY if len(call.actions) > MAX_BATCH else call.error
         answer = await self._timed(self._environment.step(actions))
         screen = self._environment.screen(answer)
         texts = _texts(answer)
@@ -187,8 +190,8 @@ class Episode:
         self._screen = screen
         self._reference = await self._screenshots.store(screen)
         failed = any(result["status"] == "error" for result in answer["results"])
-        if call.error and not failed:
-            texts.append(f"Not executed: {call.error}")
+        if error and not failed:
+            texts.append(f"Not executed: {error}")
             failed = True
         return CallOutcome(screen, texts, failed), answer
 

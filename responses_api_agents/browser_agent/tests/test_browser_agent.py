@@ -127,6 +127,7 @@ async def test_call_behind_a_failed_one_is_answered_but_not_run(start: Start, si
             {"type": "function_call", "name": "navigate", "arguments": "{nope"},
             "arguments are not JSON",
         ),
+        (computer_call(*[SCREENSHOT] * 101), "a call can have 100 actions"),
     ],
 )
 async def test_what_the_model_does_wrong_is_told_to_it(
