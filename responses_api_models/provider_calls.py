@@ -47,21 +47,31 @@ def close_at_shutdown(app: FastAPI, close: Callable[[], Awaitable[None]]) -> Non
     app.router.lifespan_context = lifespan
 
 
-async def refuse_broken_reply(response: httpx.Response) -> None:
-    """Take a successful answer that is no whole JSON document for a lost connection.
+def whole_answers(timeout_s: float) -> Callable[[httpx.Response], Awaitable[None]]:
+    """Return a response hook of an SDK's client, which lets the SDK try again within its retries.
 
-    As a response hook of an SDK's client it lets the SDK try again, within its retries.
+    It takes a successful answer that is no whole JSON document for a lost connection, and bounds
+    how long an answer may take that has begun: the client's own timeout is between two pieces of
+    it, and gateways send blanks to keep a connection open.
 
-    Raises:
-        httpx.RemoteProtocolError: It is such an answer.
+    Args:
+        timeout_s: Longest wait for the rest of an answer.
     """
-    if not response.is_success:
-        return
-    await response.aread()
-    try:
-        json.loads(response.content)
-    except (ValueError, RecursionError) as error:
-        raise httpx.RemoteProtocolError(BROKEN_REPLY, request=response.request) from error
+
+    async def check(response: httpx.Response) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await response.aread()
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("", request=response.request) from error
+        if not response.is_success:
+            return
+        try:
+            json.loads(response.content)
+        except (ValueError, RecursionError) as error:
+            raise httpx.RemoteProtocolError(BROKEN_REPLY, request=response.request) from error
+
+    return check
 
 
 def read_reply(provider: str, translate: Callable[[], dict[str, Any]]) -> NeMoGymResponse:

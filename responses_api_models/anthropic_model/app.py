@@ -35,11 +35,11 @@ from responses_api_models.api_keys import MissingApiKey, usable_key
 from responses_api_models.provider_calls import (
     close_at_shutdown,
     read_reply,
-    refuse_broken_reply,
     slots,
     timed_out,
     to_json,
     unreachable,
+    whole_answers,
 )
 from responses_api_models.provider_errors import (
     TOO_LONG,
@@ -66,7 +66,8 @@ class AnthropicModelConfig(BaseResponsesAPIModelConfig, RequestSettings):
     Attributes:
         anthropic_api_key: The key. Required; checked when the server starts.
         anthropic_base_url: Base URL of the API, without `/v1`.
-        timeout_s: Longest wait in seconds for one attempt's answer.
+        timeout_s: Longest wait in seconds for one attempt's answer to begin, and as long again for
+            the rest of it.
         max_retries: How often a failed attempt is repeated: on 408, 409, 429 and 5xx (529, which
             is overload, too), on a lost connection and on a timeout. `retry-after` is honoured up
             to 60 s.
@@ -115,7 +116,7 @@ class AnthropicModel(SimpleResponsesAPIModel):
             ),
             max_retries=config.max_retries,
             http_client=anthropic.DefaultAioHttpClient(
-                event_hooks={"response": [refuse_broken_reply]}
+                event_hooks={"response": [whole_answers(config.timeout_s)]}
             ),
         )
         self._slot = slots(config.max_concurrent_requests)

@@ -26,11 +26,11 @@ from responses_api_models.openai_computer_model.translate import from_openai, to
 from responses_api_models.provider_calls import (
     close_at_shutdown,
     read_reply,
-    refuse_broken_reply,
     slots,
     timed_out,
     to_json,
     unreachable,
+    whole_answers,
 )
 from responses_api_models.provider_errors import (
     TOO_LONG,
@@ -61,7 +61,8 @@ class OpenAIComputerModelConfig(BaseResponsesAPIModelConfig):
         openai_key_header: The header that carries the key: `authorization` (as a bearer token), or
             `api-key`, as Azure and some gateways have it.
         openai_headers: More headers, for gateways.
-        timeout_s: Longest wait in seconds for one attempt's answer.
+        timeout_s: Longest wait in seconds for one attempt's answer to begin, and as long again for
+            the rest of it.
         max_retries: How often a failed attempt is repeated: on 408, 409, 429 and 5xx, on a lost
             connection and on a timeout. `retry-after` is honoured up to 60 s.
         max_concurrent_requests: Most requests in flight at once; no limit by default.
@@ -123,7 +124,7 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
             ),
             max_retries=config.max_retries,
             http_client=openai.DefaultAsyncHttpxClient(
-                event_hooks={"response": [refuse_broken_reply]}
+                event_hooks={"response": [whole_answers(config.timeout_s)]}
             ),
         )
         self._slot = slots(config.max_concurrent_requests)

@@ -1,5 +1,6 @@
 """Answers that are no reply: what the simulated APIs fail with, all in the same ways."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ class Fault:
     """One answer that is not a reply.
 
     Attributes:
-        kind: `status`, `page`, `hang`, `drop`, `cut` or `malformed`.
+        kind: `status`, `page`, `hang`, `trickle`, `drop`, `cut` or `malformed`.
         status: HTTP status.
         body: the JSON of a `status`.
         headers: of a `status`.
@@ -33,6 +34,8 @@ class Fault:
                 # The body is read, so the next message can only be that the client has gone.
                 await request.receive()
                 return Response(status_code=499)
+            case "trickle":
+                return _TricklingResponse()
             case "drop":
                 # No answer at all is not in ASGI's power, but in that of uvicorn's connection.
                 request.receive.__self__.transport.abort()  # type: ignore[attr-defined]
@@ -56,9 +59,26 @@ class _CutResponse(Response):
         await send({"type": "http.response.body", "body": b'{"id":', "more_body": True})
 
 
+class _TricklingResponse(Response):
+    """Sends blanks until the client has gone."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        gone = asyncio.ensure_future(receive())
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b" ", "more_body": True})
+            await asyncio.wait({gone}, timeout=0.05)
+
+
 def hang() -> Fault:
     """Accept the request and never answer it."""
     return Fault("hang")
+
+
+def trickle() -> Fault:
+    """Begin an answer and keep the connection open with blanks, as gateways do."""
+    return Fault("trickle")
 
 
 def dropped_connection() -> Fault:

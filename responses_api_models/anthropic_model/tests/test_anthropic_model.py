@@ -24,7 +24,7 @@ from responses_api_models.anthropic_model.tests.anthropic_stack import (
 )
 from tests.simulators import anthropic_scripts as scripts
 from tests.simulators.anthropic_api import AnthropicSimulator
-from tests.simulators.faults import dropped_connection
+from tests.simulators.faults import dropped_connection, trickle
 from tests.simulators.http_server import serve
 
 SERVER = Path(__file__).resolve().parents[1]
@@ -73,11 +73,12 @@ async def test_retries_are_bounded_and_honour_retry_after() -> None:
         (scripts.server_error(), 500, "api_error"),
         (scripts.overloaded(), 529, "overloaded_error"),
         (scripts.hang(), 504, "timeout_error"),
+        (trickle(), 504, "timeout_error"),
         (scripts.cut_connection(), 502, "connection_error"),
         (scripts.malformed_json(), 502, "connection_error"),
         (dropped_connection(), 502, "connection_error"),
     ],
-    ids=["500", "529", "hang", "cut", "malformed", "drop"],
+    ids=["500", "529", "hang", "trickle", "cut", "malformed", "drop"],
 )
 async def test_failing_servers_and_connections(
     fault: scripts.Fault, status: int, kind: str

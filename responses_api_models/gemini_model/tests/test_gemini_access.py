@@ -21,7 +21,7 @@ from responses_api_models.gemini_model.tests.helpers import (
     server,
 )
 from tests.simulators import gemini_scripts as scripts
-from tests.simulators.faults import dropped_connection
+from tests.simulators.faults import dropped_connection, trickle
 from tests.simulators.gemini_api import GeminiSimulator
 from tests.simulators.http_server import serve
 
@@ -212,6 +212,7 @@ async def test_failing_servers_and_connections(simulator: GeminiSimulator) -> No
                 (scripts.server_error(), 500, "INTERNAL"),
                 (scripts.unavailable(), 503, "UNAVAILABLE"),
                 (scripts.hang(), 504, "timeout"),
+                (trickle(), 504, "timeout"),
                 (scripts.cut_connection(), 502, "connection_failed"),
                 (scripts.malformed_json(), 502, "connection_failed"),
                 (dropped_connection(), 502, "connection_failed"),

@@ -23,7 +23,7 @@ from responses_api_models.openai_computer_model.translate import (
     to_openai,
 )
 from tests.simulators import openai_scripts as scripts
-from tests.simulators.faults import dropped_connection
+from tests.simulators.faults import dropped_connection, trickle
 from tests.simulators.http_server import serve
 from tests.simulators.openai_api import OpenAISimulator
 
@@ -289,6 +289,7 @@ async def test_failing_servers_and_connections(simulator: OpenAISimulator) -> No
                 (scripts.server_error(), 500, "server_error"),
                 (scripts.unavailable(), 503, "server_error"),
                 (scripts.hang(), 504, "timeout_error"),
+                (trickle(), 504, "timeout_error"),
                 (scripts.cut_connection(), 502, "connection_error"),
                 (scripts.malformed_json(), 502, "connection_error"),
                 (dropped_connection(), 502, "connection_error"),
