@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
@@ -14,6 +15,8 @@ from pydantic import ValidationError
 
 from responses_api_models.provider_errors import ProviderError
 from responses_api_models.whole_text import whole
+
+logger = logging.getLogger(__name__)
 
 BROKEN_REPLY = "the answer broke off or is not JSON"
 
@@ -92,6 +95,9 @@ def read_reply(provider: str, translate: Callable[[], dict[str, Any]]) -> NeMoGy
         raise _unusable(provider, f"{where}: {first['msg']}") from error
     except ValueError as error:
         raise _unusable(provider, str(error)) from error
+    except Exception as error:  # a field of another type than the API's, or endless depth
+        logger.exception("%s's reply cannot be read", provider)
+        raise _unusable(provider, f"it is malformed: {error!r:.200}") from error
 
 
 def _unusable(provider: str, reason: str) -> ProviderError:

@@ -78,7 +78,7 @@ def from_gemini(reply: Any, turn: Turn, settings: Settings, *, now: int) -> Json
         "stop_reason": stop_reason,
         "stop_message": stop_message,
         # NeMo Gym keeps no extra keys on a function call.
-        "pending_safety_checks": json.dumps(checks) if checks else None,
+        "pending_safety_checks": json.dumps(checks, ensure_ascii=False) if checks else None,
     }
     return {
         "id": str(reply.get("responseId") or f"resp_{turn.number}"),

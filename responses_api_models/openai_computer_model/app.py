@@ -151,7 +151,8 @@ class OpenAIComputerModel(SimpleResponsesAPIModel):
         content = reply.json()
         translated = read_reply("OpenAI", lambda: from_openai(content))
         if translated.status == "failed":
-            raise _from_failed(content.get("error") or {})
+            error = content.get("error") or {}
+            raise _from_failed(error if isinstance(error, dict) else {"message": error})
         return translated
 
     async def chat_completions(

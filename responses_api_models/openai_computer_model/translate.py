@@ -18,22 +18,17 @@ NATIVE = "native"
 _ACTION: TypeAdapter[Any] = TypeAdapter(ComputerAction)
 _COORDINATES = ("x", "y", "scroll_x", "scroll_y")
 
-# Fields of a reply that only repeat the request or explain the status, with the value used when
-# OpenAI sends one that openai 2.44.0 does not know yet. An agent acts on none of them, so a new
-# value must not end an episode.
+# What is acted on, and must be as openai 2.44.0 knows it. The other fields of a reply only repeat
+# the request or explain the status: a value that it does not know must not end an episode.
+_READ = frozenset(
+    ("id", "object", "created_at", "model", "status", "output", "parallel_tool_calls", "usage")
+)
 _REPLACEABLE: dict[str, Any] = {
+    **{name: None for name in Response.model_fields if name not in _READ},
     "error": {"code": "server_error", "message": ""},
     "incomplete_details": {"reason": None},
-    "instructions": None,
-    "moderation": None,
-    "prompt": None,
-    "prompt_cache_retention": None,
-    "reasoning": None,
-    "service_tier": None,
-    "text": None,
     "tool_choice": "auto",
     "tools": [],
-    "truncation": None,
 }
 _REPLACEABLE_TYPES: dict[str, TypeAdapter[Any]] = {
     name: TypeAdapter(cast(Any, Response.model_fields[name].annotation)) for name in _REPLACEABLE
@@ -80,7 +75,7 @@ def from_openai(reply: dict[str, Any]) -> dict[str, Any]:
           A changed action has the original under `native`, and only a changed one: whoever runs
           the action reads `native` first, and tells the model if it cannot run that.
         - Missing lists and statuses that NeMo Gym requires are filled in. Token details that are
-          not reported are null, which means unknown, not zero.
+          not reported are null, which means unknown, not zero; so is a usage without its counts.
         - A top-level field with a value openai 2.44.0 does not know gets its default, and the
           original goes to the top-level `native` object.
 
@@ -99,7 +94,7 @@ def from_openai(reply: dict[str, Any]) -> dict[str, Any]:
     ):
         if result.get(name) is None:
             result[name] = default
-    _complete_usage(result.get("usage"))
+    result["usage"] = _complete_usage(result.get("usage"))
     _replace_unknown_values(result)
     return result
 
@@ -180,14 +175,20 @@ def _rounded(value: Any) -> Any:
     return round(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
-def _complete_usage(usage: Any) -> None:
-    if isinstance(usage, dict):
-        for details, count in (
-            ("input_tokens_details", "cached_tokens"),
-            ("output_tokens_details", "reasoning_tokens"),
-        ):
-            _fill(usage, **{details: {}})
-            usage[details].setdefault(count, None)
+def _complete_usage(usage: Any) -> dict[str, Any] | None:
+    if not isinstance(usage, dict):
+        return None
+    counts = [usage.get(name) for name in ("input_tokens", "output_tokens")]
+    if not all(isinstance(count, int) for count in counts):
+        return None
+    _fill(usage, total_tokens=sum(counts))
+    for details, count in (
+        ("input_tokens_details", "cached_tokens"),
+        ("output_tokens_details", "reasoning_tokens"),
+    ):
+        _fill(usage, **{details: {}})
+        usage[details].setdefault(count, None)
+    return usage
 
 
 def _replace_unknown_values(reply: dict[str, Any]) -> None:

@@ -52,7 +52,7 @@ def usage_of(response: dict[str, Any]) -> Usage:
     return Usage(
         input_tokens=usage.get("input_tokens", 0),
         cached_tokens=read.get("cached_tokens") or 0,
-        cache_write_tokens=int(written or 0),
+        cache_write_tokens=int(written) if str(written).isdecimal() else 0,
         output_tokens=usage.get("output_tokens", 0),
         reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
     )

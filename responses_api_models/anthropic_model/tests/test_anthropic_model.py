@@ -114,6 +114,9 @@ async def test_a_reply_that_is_no_message_is_a_502() -> None:
         policy = scripts.script(scripts.SimReply([], extra={"content": content}))
         async with simulated(policy) as (_, client):
             assert (await error(client, request(), 502))["code"] == "bad_reply"
+    policy = scripts.script(scripts.SimReply([], extra={"usage": {"input_tokens": "few"}}))
+    async with simulated(policy) as (_, client):
+        assert "malformed" in (await error(client, request(), 502))["message"]
 
 
 async def test_what_is_no_utf_8_or_too_large_a_number_goes_back_as_it_came() -> None:

@@ -27,6 +27,7 @@ from responses_api_models.gemini_model.tests.helpers import (
 )
 from responses_api_models.gemini_model.translate_reply import from_gemini
 from responses_api_models.gemini_model.translate_request import to_gemini
+from responses_api_models.whole_text import whole
 from tests.simulators import gemini_scripts as scripts
 
 Json = dict[str, Any]
@@ -124,6 +125,13 @@ def test_safety_decisions_of_both_kinds_of_calls() -> None:
             for response in responses(sent(request(input=history))["contents"])
         ]
         assert told == ["true", expected, None]
+
+
+def test_half_a_character_in_a_safety_decision_can_be_sent_on() -> None:
+    decision = {"decision": "require_confirmation", "explanation": "Half: \ud83d"}
+    answer = whole(reply(scripts.call("go_back", safety_decision=decision)))  # as the server does
+    (checks,) = json.loads(answer["metadata"]["pending_safety_checks"]).values()
+    assert checks[0]["message"].encode() == "Half: \ufffd".encode()
 
 
 def test_a_regular_decision_needs_no_confirmation() -> None:

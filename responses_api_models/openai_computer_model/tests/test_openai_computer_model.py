@@ -436,12 +436,29 @@ def test_values_newer_than_the_sdk_do_not_end_an_episode() -> None:
         "reasoning": {"effort": "extreme"},
         "service_tier": "galactic",
         "tools": [{"type": "telepathy"}],
+        "metadata": {"queue": 1},
+        "user": 5,
     }
     reply = validated(from_openai(empty_reply(status="failed", **newer)))
     assert reply["native"] == newer
     assert reply["error"] == {"code": "server_error", "message": "Stopped."}
     assert reply["incomplete_details"] == {"reason": None}
     assert (reply["service_tier"], reply["tools"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("usage", "total"),
+    [
+        ({}, None),
+        ({"input_tokens": None, "output_tokens": None, "total_tokens": None}, None),
+        ({"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}, None),
+        ("free", None),
+        ({"input_tokens": 1, "output_tokens": 2}, 3),
+    ],
+)
+def test_a_gateways_usage_does_not_end_an_episode(usage: Any, total: int | None) -> None:
+    reply = validated(from_openai(empty_reply(usage=usage)))
+    assert (reply["usage"] or {}).get("total_tokens") == total
 
 
 def test_unknown_fields_survive() -> None:
