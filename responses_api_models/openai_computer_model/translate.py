@@ -178,10 +178,10 @@ def _rounded(value: Any) -> Any:
 def _complete_usage(usage: Any) -> dict[str, Any] | None:
     if not isinstance(usage, dict):
         return None
-    counts = [usage.get(name) for name in ("input_tokens", "output_tokens")]
-    if not all(isinstance(count, int) for count in counts):
+    sent, received = usage.get("input_tokens"), usage.get("output_tokens")
+    if not isinstance(sent, int) or not isinstance(received, int):
         return None
-    _fill(usage, total_tokens=sum(counts))
+    _fill(usage, total_tokens=sent + received)
     for details, count in (
         ("input_tokens_details", "cached_tokens"),
         ("output_tokens_details", "reasoning_tokens"),

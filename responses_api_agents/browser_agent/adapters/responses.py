@@ -49,10 +49,11 @@ def usage_of(response: dict[str, Any]) -> Usage:
     written = read.get("cache_write_tokens")
     if written is None:
         written = (response.get("metadata") or {}).get("cache_write_tokens")
+    written = str(written)  # in metadata it is a text, and NeMo Gym checks it nowhere
     return Usage(
         input_tokens=usage.get("input_tokens", 0),
         cached_tokens=read.get("cached_tokens") or 0,
-        cache_write_tokens=int(written) if str(written).isdecimal() else 0,
+        cache_write_tokens=int(written) if written.isdecimal() else 0,
         output_tokens=usage.get("output_tokens", 0),
         reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
     )
