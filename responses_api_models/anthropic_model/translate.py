@@ -68,7 +68,7 @@ def to_anthropic(request: Json, settings: RequestSettings) -> AnthropicRequest:
     history = _history(request, offer)
     body: Json = {
         "model": settings.anthropic_model,
-        "max_tokens": request.get("max_output_tokens") or settings.max_tokens,
+        "max_tokens": request.get("max_output_tokens", settings.max_tokens),
         "messages": history.messages,
     }
     if history.system:

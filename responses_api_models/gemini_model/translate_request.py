@@ -21,6 +21,7 @@ _NO_VIEWPORT = Viewport(1000, 1000)
 # Fields that would change what the model sees or does, and that Gemini has no counterpart for.
 _UNSUPPORTED = (
     "background",
+    "context_management",
     "conversation",
     "max_tool_calls",
     "previous_response_id",

@@ -145,6 +145,7 @@ IMPOSSIBLE: list[tuple[Json, str]] = [
     ({"tools": [NOTE | {"parameters": {"type": "object"}}]}, "tools.note.parameters"),
     ({"tool_choice": {"type": "function", "name": "other"}}, "tool_choice"),
     ({"max_output_tokens": 1024}, "max_output_tokens"),
+    ({"max_output_tokens": 0}, "max_output_tokens"),
     ({"input": []}, "input"),
     ({"text": {"format": {"type": "json_object"}}}, "text.format"),
 ]

@@ -161,6 +161,7 @@ FUNCTION_CALL = {"type": "function_call", "call_id": "c", "name": "go_back", "ar
     ("changes", "named"),
     [
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"context_management": [{"type": "compaction"}]}, "context_management"),
         ({"reasoning": {"effort": "none"}}, r"reasoning\.effort.*'none'.*minimal, low"),
         ({"tools": [{"type": "computer"}]}, r"tools\[0\]\.type.*'computer'"),
         ({"tools": [COMPUTER, COMPUTER]}, r"tools\[1\]"),
