@@ -4,10 +4,10 @@ import json
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -16,31 +16,27 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from nemo_gym.base_resources_server import (
     AggregateMetrics,
     AggregateMetricsRequest,
-    BaseResourcesServerConfig,
-    BaseVerifyRequest,
-    BaseVerifyResponse,
     ResourcesCloseSessionRequest,
     ResourcesCloseSessionResponse,
     ResourcesSeedSessionRequest,
     ResourcesSeedSessionResponse,
-    ReverifyMode,
     SimpleResourcesServer,
 )
 from nemo_gym.openai_utils import NeMoGymResponseOutputMessage
 from nemo_gym.server_utils import SESSION_ID_KEY
-from pydantic import ConfigDict, Field, SecretStr
 
 from resources_servers.browser_gym import element_calls
 from resources_servers.browser_gym.access import auth_token
-from resources_servers.browser_gym.browser.backend import BrowserBackend, BrowserError
-from resources_servers.browser_gym.browser.capture import ImageFormat, valid_unicode
-from resources_servers.browser_gym.browser.chromium import ChromiumNotFound, find_chromium
+from resources_servers.browser_gym.browser.backend import BrowserError
+from resources_servers.browser_gym.browser.capture import valid_unicode
+from resources_servers.browser_gym.browser.chromium import ChromiumNotFound
 from resources_servers.browser_gym.browser.page import Observation
 from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING
-from resources_servers.browser_gym.browser.pool import LocalPool
-from resources_servers.browser_gym.browser.remote_cdp import RemoteCdp
-from resources_servers.browser_gym.browser.session_providers.choose import session_provider
-from resources_servers.browser_gym.browser.tabs import DialogPolicy
+from resources_servers.browser_gym.configuration import (
+    BrowserGymConfig,
+    browser_supply,
+    session_settings,
+)
 from resources_servers.browser_gym.contract import (
     EPISODE_FIELDS,
     EPISODE_KEY,
@@ -59,99 +55,22 @@ from resources_servers.browser_gym.demo_gym.server import running as running_dem
 from resources_servers.browser_gym.disconnect import while_connected
 from resources_servers.browser_gym.error_answers import add_error_answers
 from resources_servers.browser_gym.grading import Grading, graded, masked
-from resources_servers.browser_gym.judge_client import JudgeConfig, judge_of
+from resources_servers.browser_gym.judge_client import judge_of
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
 from resources_servers.browser_gym.redaction import without_secrets
 from resources_servers.browser_gym.seed_body import SeedBody, labels_of
-from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
+from resources_servers.browser_gym.session import Owner, Session, SessionError
 from resources_servers.browser_gym.session_ids import ChosenSessions
 from resources_servers.browser_gym.sessions import Sessions
-from resources_servers.browser_gym.task_row import ClockMode, VerifierMetadata
+from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verification.contract import Evidence, Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
+from resources_servers.browser_gym.verify_body import BrowserVerifyRequest, BrowserVerifyResponse
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 logger = logging.getLogger(__name__)
-
-
-class BrowserGymConfig(BaseResourcesServerConfig, JudgeConfig):
-    """Configuration; every key is described in the README."""
-
-    browsers: Literal["local", "remote_cdp"] = "local"
-    session_provider: str = "static_cdp"
-    session_provider_options: dict[str, Any] = Field(default={}, repr=False)
-    max_sessions: int = Field(default=16, ge=1)
-    browser_processes: int = Field(default=2, ge=1)
-    queue_limit: int = Field(default=256, ge=0)
-    queue_timeout_s: float = Field(default=120, gt=0)
-    warm_contexts: int = Field(default=16, ge=0)
-    recycle_after_sessions: int = Field(default=200, ge=0)
-    recycle_above_mb: int = Field(default=0, ge=0)
-    chromium_path: str | None = None
-    viewport_width: int = 1280
-    viewport_height: int = 720
-    screenshot_format: ImageFormat = "jpeg"
-    screenshot_quality: int = Field(default=85, ge=1, le=100)
-    settle_max_ms: int = Field(default=3000, ge=0)
-    observation_max_chars: int = Field(default=8000, ge=500)
-    action_timeout_s: float = Field(default=15, gt=0)
-    navigation_timeout_s: float = Field(default=30, gt=0)
-    session_idle_timeout_s: float = Field(default=900, gt=0)
-    dialog_policy: DialogPolicy = "accept"
-    clock: ClockMode = "real"
-    locale: str = "en-US"
-    timezone: str = "UTC"
-    allow_private_addresses: bool = False
-    ignore_tls_errors: bool = False
-    verify_timeout_s: float = Field(default=300, gt=0)
-    auth_token: SecretStr | None = None
-    max_request_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
-    demo_gym_port: int | None = Field(default=None, ge=0, le=65535)
-    evidence_dir: str | None = "results/evidence"
-    # The browser is gone when the rollout is over, but what is graded of it is kept.
-    REVERIFY_MODE: ClassVar[ReverifyMode] = ReverifyMode.STATELESS
-
-
-class BrowserVerifyRequest(BaseVerifyRequest):
-    """The rollout to grade: NeMo Gym's fields, the session and the model's answer.
-
-    Attributes:
-        deliverables_dir: reference to the evidence of a stored rollout; used if there is no
-            `env_id`.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-    verifier_metadata: dict[str, Any]
-    env_id: str | None = None
-    final_answer: str | None = None
-    deliverables_dir: str | None = None
-
-
-class BrowserVerifyResponse(BaseVerifyResponse):
-    """The graded rollout; everything of the request is on it too.
-
-    Attributes:
-        partial_credit: share of assertions that passed.
-        verification_result: per-assertion results.
-        final_url: of the active tab at the end.
-        final_local_storage: of the start origin, unless it is large.
-        deliverables_dir: reference to the evidence, if it was kept.
-        evidence_screenshots: files of the screenshots in it.
-        category: the task's.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-    partial_credit: float = 0.0
-    verification_result: dict[str, Any] | None = None
-    final_url: str | None = None
-    final_local_storage: dict[str, str] | None = None
-    deliverables_dir: str | None = None
-    evidence_screenshots: list[str] = Field(default_factory=list)
-    category: str | None = None
 
 
 class BrowserGymServer(SimpleResourcesServer):
@@ -181,7 +100,7 @@ class BrowserGymServer(SimpleResourcesServer):
                 to do.
         """
         try:
-            self._new_supply = self._browser_supply()
+            self._new_supply = browser_supply(self.config)
         except (ChromiumNotFound, ValueError) as error:
             sys.exit(f"browser_gym: {error}")
         self._telemetry = Telemetry()
@@ -218,23 +137,7 @@ class BrowserGymServer(SimpleResourcesServer):
         """Browsers, sessions and the demo gym, up for the block and released after it."""
         config = self.config
         self._supply = self._new_supply()
-        self._sessions = Sessions(
-            self._supply,
-            SessionSettings(
-                image_format=config.screenshot_format,
-                image_quality=config.screenshot_quality,
-                settle_max_ms=config.settle_max_ms,
-                action_timeout_s=config.action_timeout_s,
-                navigation_timeout_s=config.navigation_timeout_s,
-                dialog_policy=config.dialog_policy,
-                idle_timeout_s=config.session_idle_timeout_s,
-                clock=config.clock,
-                locale=config.locale,
-                timezone=config.timezone,
-                allow_private_addresses=config.allow_private_addresses,
-                ignore_tls_errors=config.ignore_tls_errors,
-            ),
-        )
+        self._sessions = Sessions(self._supply, session_settings(config))
         self._chosen = ChosenSessions(self._sessions)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._verifiers.aclose)
@@ -243,32 +146,6 @@ class BrowserGymServer(SimpleResourcesServer):
             if config.demo_gym_port is not None:
                 await stack.enter_async_context(running_demo_gym("127.0.0.1", config.demo_gym_port))
             yield
-
-    def _browser_supply(self) -> Callable[[], BrowserBackend]:
-        """Return what makes the source of browsers that the configuration names.
-
-        Raises:
-            ChromiumNotFound: there is no local browser.
-            ValueError: there is no such session provider, or its options are wrong.
-        """
-        config = self.config
-        limits = {
-            "max_sessions": config.max_sessions,
-            "queue_limit": config.queue_limit,
-            "queue_timeout_s": config.queue_timeout_s,
-        }
-        if config.browsers == "remote_cdp":
-            provider = session_provider(config.session_provider, config.session_provider_options)
-            return lambda: RemoteCdp(provider, **limits)
-        chromium = find_chromium(config.chromium_path)
-        return lambda: LocalPool(
-            chromium,
-            **limits,
-            processes=config.browser_processes,
-            warm_contexts=config.warm_contexts,
-            recycle_after_sessions=config.recycle_after_sessions,
-            recycle_above_mb=config.recycle_above_mb,
-        )
 
     async def seed_session(  # type: ignore[override]
         self, request: Request, body: SeedBody

@@ -1,7 +1,7 @@
 """Bodies of the resources server's own routes.
 
 `/seed_session`, `/step`, `/dump_local_storage`, `/close` and `/health`; `/verify` and
-`/aggregate_metrics` have NeMo Gym's bodies, extended in `app.py`.
+`/aggregate_metrics` have NeMo Gym's bodies, the first extended in `verify_body.py`.
 """
 
 from __future__ import annotations
