@@ -98,7 +98,7 @@ def started(provider: Provider) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 # Each takes seconds to start, and as many times that on a busy machine.

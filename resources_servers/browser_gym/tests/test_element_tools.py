@@ -212,7 +212,7 @@ async def test_what_is_called_wrongly_is_told_beside_the_page(client: Client, si
     ):
         assert (await page.use(tool, **arguments)).startswith(f"error: {reason}")
     told = await page.use("navigate", url=f"{site}/redirect-to-verifier")
-    assert "Blocked: " in told
+    assert "could not be opened: net::ERR_BLOCKED_BY_CLIENT" in told
     assert "the expected state" not in told
     client.http.cookies.clear()
     answer = await client.http.post("/browser_observe")

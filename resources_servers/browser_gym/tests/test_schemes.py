@@ -44,8 +44,8 @@ async def test_nothing_but_the_web_opens(
     seen: set[str] = set()
     observe = page.PageDriver.observe
 
-    async def observing(self: page.PageDriver, *args: Any) -> page.Observation:
-        observed = await observe(self, *args)
+    async def observing(self: page.PageDriver, *args: Any, **more: Any) -> page.Observation:
+        observed = await observe(self, *args, **more)
         seen.update(frame.url for tab in self._tabs.all for frame in tab.page.frames)
         return observed
 
