@@ -61,6 +61,17 @@ async def test_the_example_row():
         ("in 2024 120 people", [2024, 120]),
         ("apples,3", [3]),
         ("", []),
+        ("0,125", [0.125]),
+        ("0 125", [0, 125]),
+        ("1'234.5", [1234.5]),
+        ("5'11", [5, 11]),
+        ("₹1,23,456.5 and 12,34,567", [123456.5, 1234567]),
+        ("١٢٫٥", [12.5]),
+        ("2½, ½ and 1 ¾", [2.5, 0.5, 1.75]),
+        ("10² and 12 m²", [10, 2, 12]),
+        ("minus 12, negative 3.5", [-12, -3.5]),
+        ("$3 million, 1.2 billion", [3e6, 1.2e9]),
+        ("3 millions, 4 millionaires", [3e6, 4]),
     ],
 )
 def test_numbers_as_people_write_them(text: str, numbers: list[float]):
@@ -79,6 +90,8 @@ def test_numbers_as_people_write_them(text: str, numbers: list[float]):
         ("$ 12, 13$, 14", "$", [12, 13]),
         ("15 percent of 200", "%", [15]),
         ("15 %", "%", [15]),
+        ("a 12-km hike", "km", [12]),
+        ("3 million km, 2 kg", "km", [3e6]),
     ],
 )
 def test_units_choose_the_number(text: str, unit: str, numbers: list[float]):
@@ -104,6 +117,9 @@ async def test_texts():
     assert await passes("“The U.S.A.” – well known!", answer_normalised="the usa well-known")
     assert not await passes("3.5", answer_normalised="35")
     assert not await passes("-5", answer_normalised="5")
+    for marked in ("**-5**", '"-5"', "(-5)", "**-.5**", "=-5"):
+        assert not await passes(marked, answer_normalised=marked.strip('*"()=').strip("-"))
+    assert await passes("**-5**", answer_normalised="-5")
     assert await passes("ABC-12", answer_regex=r"[A-Z]{3}-\d+")
     assert not await passes("is ABC-12", answer_regex=r"[A-Z]{3}-\d+")
     assert await passes("half \ud800 pair", answer_regex=r"half . pair")
@@ -117,6 +133,7 @@ async def test_no_pattern_takes_long():
 def test_bare_words():
     assert bare("Don’t—stop,  NOW (please)") == "dont stop now please"
     assert bare("ﬁve at 3.5, -2 and .5") == "five at 3.5 -2 and .5"
+    assert bare("(-.5) A-5... 6 ...7") == "-.5 a 5 6 7"
 
 
 @pytest.mark.parametrize(

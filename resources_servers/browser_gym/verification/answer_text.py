@@ -3,21 +3,28 @@
 import re
 import unicodedata
 
+# Other forms of the same character, and what is not seen.
+_PLAIN = str.maketrans("’‘“”−‑", "''\"\"--", "\u00ad\u200b\u2060\ufeff")
 _OPENING = "'\"“”„‘’«»`*_([{¿¡"
 _CLOSING = "'\"“”„‘’«»`*_)]}.,;:!?…"
+# What starts a number: `-5`, `.5`, `-.5`, but neither `A-5` nor `...5`.
+_SIGN = re.compile(r"(?<![^\W_])(?:-\.?\d|(?<!\.)\.\d)")
 
 
 def normalise(text: str) -> str:
-    """Composes accents (NFC), folds case and makes each run of white space one space."""
-    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+    """Composes accents (NFC), folds case and makes each run of white space one space.
+
+    Quotes, apostrophes, minus signs and hyphens become plain ones; soft hyphens and the like go.
+    """
+    return " ".join(unicodedata.normalize("NFC", text).translate(_PLAIN).casefold().split())
 
 
 def contains(answer: str, wanted: str) -> bool:
     """Says whether a text occurs in the answer as words or numbers of their own.
 
-    `12` is not in `112`, `12.5`, `3,120`, `-12` or `a12`, but is in `12%`, `$12` and `12.`; `Ada`
-    is not in `Adam` but is in `Ada's`. Scripts written without spaces between words are held to the
-    same rule, so a word inside a longer run of such letters is not found.
+    `12` is not in `112`, `12.5`, `3,120`, `12'500`, `-12` or `a12`, but is in `12%`, `$12` and
+    `12.`; `Ada` is not in `Adam` but is in `Ada's`. Scripts written without spaces between words
+    are held to the same rule, so a word inside a longer run of such letters is not found.
     """
     text = normalise(wanted)
     before = after = ""
@@ -25,11 +32,11 @@ def contains(answer: str, wanted: str) -> bool:
         before = r"(?<!\w)"
     if re.match(r"\d", text):
         # A decimal or thousands separator, or a minus sign that is not a hyphen after a word.
-        before += r"(?<!\d[.,])(?<!(?<!\w)[-−])"
+        before += r"(?<!\d[.,'])(?<!(?<!\w)-)"
     if re.search(r"\w\Z", text):
         after = r"(?!\w)"
     if re.search(r"\d\Z", text):
-        after += r"(?![.,]\d)"
+        after += r"(?![.,']\d)"
     return re.search(before + re.escape(text) + after, normalise(answer)) is not None
 
 
@@ -53,13 +60,13 @@ def bare(text: str) -> str:
     number. Elsewhere apostrophes and full stops vanish (`U.S.A.` is `usa`), and other marks
     separate words (`well-known` is `well known`).
     """
-    text = unicodedata.normalize("NFKC", text).replace("−", "-")
+    text = unicodedata.normalize("NFKC", text).translate(_PLAIN)
     kept: list[str] = []
-    for before, char, after in zip(" " + text, text, text[1:] + " ", strict=False):
+    for index, char in enumerate(text):
+        before, after = text[index - 1 : index], text[index + 1 : index + 2]
         is_mark = char == "`" or unicodedata.category(char).startswith("P")
-        starts_number = char in "-." and before.isspace()
-        if not is_mark or (after.isdigit() and (before.isdigit() or starts_number)):
+        if not is_mark or (before.isdigit() and after.isdigit()) or _SIGN.match(text, index):
             kept.append(char)
-        elif char not in "'’‘.":
+        elif char not in "'.":
             kept.append(" ")
     return " ".join("".join(kept).casefold().split())
