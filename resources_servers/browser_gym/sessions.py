@@ -315,6 +315,8 @@ class Sessions:
     async def _step(
         self, session: Session, batch: list[act.Action], words: Words | None
     ) -> StepOutcome:
+        if words and session.keep.screenshots:
+            words = dataclasses.replace(words, pictured=True)
         async with self._using(session):
             results, session.shown = await session.driver.run(batch, words)
             session.remember(session.shown)

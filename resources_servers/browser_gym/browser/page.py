@@ -104,10 +104,12 @@ class Words:
     Attributes:
         max_chars: length of the page's words that is not passed.
         query: only the lines that hold this text.
+        pictured: whether a screenshot is taken too, though the model is not shown it.
     """
 
     max_chars: int
     query: str | None = None
+    pictured: bool = False
 
 
 class PageDriver:
@@ -199,7 +201,7 @@ class PageDriver:
         tab = self._tabs.active
         zoom, self._zoom = self._zoom, None
         image, told, tabs, *_ = await asyncio.gather(
-            self._camera.capture(tab, zoom) if words is None else asyncio.sleep(0),
+            self._camera.capture(tab, zoom) if not words or words.pictured else asyncio.sleep(0),
             self._in_words(tab, words) if words else asyncio.sleep(0),
             self._tabs.describe(),
             self._clock.pause(),
