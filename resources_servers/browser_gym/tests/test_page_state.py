@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from conftest import Client, ClientFactory
+from resources_servers.browser_gym.browser import final_page
 from resources_servers.browser_gym.browser.page_state import Keep, Matches, PageState
 from resources_servers.browser_gym.tests.grading import seeded, verify
 from resources_servers.browser_gym.verification.contract import Evidence
@@ -117,6 +118,23 @@ async def test_what_was_not_kept_is_no_verdict():
     page = PageState("http://a.test/", found={".line": Matches(1, ["Mug"])})
     with pytest.raises(VerifierError, match="text was not kept"):
         await Verifiers().parse_verifier(EXAMPLE).verify(Evidence("", {}, {}, "", page=page))
+
+@pytest.mark.usefixtures("short_waits_for_a_page")
+async def test_a_page_that_leaves_for_one_that_does_not_come_is_read_as_it_stands(
+    client: Client, site: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(final_page, "_TIMEOUT_S", 1)
+    metadata = task(site, {"dom_contains": "Order placed"})
+    env_id = await seeded(client, metadata)
+    await client.step(env_id, {"type": "click", "x": 100, "y": 700})  # /never
+    row = await verify(client, metadata, env_id)
+    assert (row["reward"], row["mask_sample"]) == (1, False), row
+
+    # One that is slow to read for another reason is not the model's fault.
+    monkeypatch.setattr(final_page, "_TIMEOUT_S", 1e-6)
+    row = await verify(client, metadata, await seeded(client, metadata))
+    assert (row["mask_sample"], row["failure_kind"]) == (True, "verifier_error")
+
 
 
 @pytest.mark.parametrize(
