@@ -173,9 +173,13 @@
     return null;
   };
 
+  const isTypedInto = element => element.localName === "textarea"
+    || element.localName === "input" && !/^(button|submit|reset)$/.test(element.type);
+
   // The visible text up to about `limit` characters, and of each piece where it came from:
-  // `{start, node, offset}` for a word, `{start, element}` for a field.
-  const visibleText = limit => {
+  // `{start, node, offset}` for a word, `{start, element}` for a field. Without `typed` it is without
+  // what somebody may have typed into the page.
+  const visibleText = (limit, typed = true) => {
     const GAPS = ["", " ", "\t", "\n"];
     const pieces = [];
     let text = "", gap = "", unread = 0;
@@ -215,7 +219,7 @@
       if (field === null) {
         if (isForeign(node)) unread += 1;
         for (const child of childrenOf(node)) visit(child, style);
-      } else if (field && style.visibility === "visible") {
+      } else if (field && style.visibility === "visible" && (typed || !isTypedInto(node))) {
         separate(" ");
         add(field, { element: node });
         separate(" ");
@@ -560,9 +564,19 @@
   const finalPage = ({ text, selectors, max, most, maxEach }) => {
     const roots = selectors.length ? rootsIn(document) : [];
     const found = selectors.map(selector => {
+  // The text in an element, shown or not; words are apart only where they are drawn apart.
+  const allText = node => {
+    if (node.nodeType === Node.TEXT_NODE) return node.data;
+    if (node.nodeType !== Node.ELEMENT_NODE || /^(select|textarea|script|style)$/.test(node.localName))
+      return "";
+    const inner = [...childrenOf(node)].map(allText).join("");
+    const isInline = /^(inline|contents)$/.test(getComputedStyle(node).display);
+    return isInline && node.localName !== "br" ? inner : ` ${inner} `;
+  };
+
       const elements = roots.flatMap(root => [...matching(root, selector)]);
       const texts = elements.slice(0, most)
-        .map(element => clean(fieldText(element) ?? plainText(element), maxEach));
+        .map(element => clean(fieldText(element) ?? allText(element), maxEach));
       return { count: elements.length, texts };
     });
     return { text: text ? visibleText(max).text.slice(0, max) : null, found };

@@ -55,8 +55,10 @@ async def test_what_is_looked_at(client: Client, site: str):
         {"dom_contains": {"selector": "#name", "text": "Ada"}},
         {"dom_contains": {"selector": ".inner", "text": "typed words"}},
         {"dom_contains": {"selector": "p.inner"}},
+        {"dom_contains": {"selector": "#price", "text": "$12.50"}},
+        {"dom_contains": {"selector": "#price", "text": "each"}},
     )
-    assert await results(client, metadata) == ["pass"] * 9
+    assert await results(client, metadata) == ["pass"] * 11
     metadata = task(
         site,
         {"final_url": f"{site}/graded.html?x"},
@@ -65,8 +67,11 @@ async def test_what_is_looked_at(client: Client, site: str):
         {"dom_contains": "gone"},
         {"dom_contains": {"selector": "#name", "text": "Adam"}},
         {"dom_contains": {"selector": ".none"}},
+        {"dom_contains": {"selector": "#price", "text": "12"}},
+        {"dom_contains": "Ada Lovelace"},  # typed, not told by the page
+        {"dom_contains": "typed words"},
     )
-    assert await results(client, metadata) == ["fail"] * 6
+    assert await results(client, metadata) == ["fail"] * 9
 
 
 async def test_the_active_tab_counts_before_it_is_left(client: Client, site: str):
@@ -114,11 +119,6 @@ async def test_a_page_that_hangs_fails_its_checks(new_client: ClientFactory, sit
     assert "could not be read" in told[0]["actual"]
 
 
-async def test_what_was_not_kept_is_no_verdict():
-    page = PageState("http://a.test/", found={".line": Matches(1, ["Mug"])})
-    with pytest.raises(VerifierError, match="text was not kept"):
-        await Verifiers().parse_verifier(EXAMPLE).verify(Evidence("", {}, {}, "", page=page))
-
 @pytest.mark.usefixtures("short_waits_for_a_page")
 async def test_a_page_that_leaves_for_one_that_does_not_come_is_read_as_it_stands(
     client: Client, site: str, monkeypatch: pytest.MonkeyPatch
@@ -135,6 +135,11 @@ async def test_a_page_that_leaves_for_one_that_does_not_come_is_read_as_it_stand
     row = await verify(client, metadata, await seeded(client, metadata))
     assert (row["mask_sample"], row["failure_kind"]) == (True, "verifier_error")
 
+
+async def test_what_was_not_kept_is_no_verdict():
+    page = PageState("http://a.test/", found={".line": Matches(1, ["Mug"])})
+    with pytest.raises(VerifierError, match="text was not kept"):
+        await Verifiers().parse_verifier(EXAMPLE).verify(Evidence("", {}, {}, "", page=page))
 
 
 @pytest.mark.parametrize(
