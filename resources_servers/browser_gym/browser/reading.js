@@ -296,7 +296,8 @@
   };
 
   const roleOf = element => {
-    const role = element.getAttribute("role");
+    // The page's own words, of which the first that may be a role counts.
+    const role = /^\s*([\w-]{1,40})(?!\S)/.exec(element.getAttribute("role") ?? "")?.[1];
     if (role) return role;
     switch (element.localName) {
       case "a": case "area": return "link";
@@ -356,7 +357,9 @@
 
   const refOf = element => {
     if (!refs.names.has(element)) {
-      const ref = `${options.prefix}e${options.nextRef++}`;
+      let ref;
+      // One that was given by a call whose answer nobody waited for is not given again.
+      do ref = `${options.prefix}e${options.nextRef++}`; while (refs.elements.has(ref));
       refs.names.set(element, ref);
       refs.elements.set(ref, new WeakRef(element));
     }
@@ -561,9 +564,6 @@
     .map(element => element.shadowRoot ?? innerDocument(element)).filter(inner => inner)
     .flatMap(rootsIn)];
 
-  const finalPage = ({ text, selectors, max, most, maxEach }) => {
-    const roots = selectors.length ? rootsIn(document) : [];
-    const found = selectors.map(selector => {
   // The text in an element, shown or not; words are apart only where they are drawn apart.
   const allText = node => {
     if (node.nodeType === Node.TEXT_NODE) return node.data;
@@ -574,12 +574,15 @@
     return isInline && node.localName !== "br" ? inner : ` ${inner} `;
   };
 
+  const finalPage = ({ text, selectors, max, most, maxEach }) => {
+    const roots = selectors.length ? rootsIn(document) : [];
+    const found = selectors.map(selector => {
       const elements = roots.flatMap(root => [...matching(root, selector)]);
       const texts = elements.slice(0, most)
         .map(element => clean(fieldText(element) ?? allText(element), maxEach));
       return { count: elements.length, texts };
     });
-    return { text: text ? visibleText(max).text.slice(0, max) : null, found };
+    return { text: text ? visibleText(max, false).text.slice(0, max) : null, found };
   };
 
   const badSelector = ({ selectors }) => {
