@@ -295,7 +295,6 @@ class BrowserGymServer(SimpleResourcesServer):
         row: dict[str, Any] = body.model_dump()
         row["category"] = body.verifier_metadata.get("category")
         row["verifier_metadata"] = without_secrets(body.verifier_metadata)
-        row["verifier_metadata"] = without_secrets(body.verifier_metadata)
         told = row["response"].pop(EPISODE_KEY, None) or {}
         row |= {key: told[key] for key in EPISODE_FIELDS if key in told}
         if told.get("failure_kind"):
