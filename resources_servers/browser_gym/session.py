@@ -155,6 +155,11 @@ class Session:
             first = len(self.screenshots) + 1 - self.keep.screenshots
             self.screenshots = [*self.screenshots, image][max(first, 0) :]
 
+    async def remember_the_end(self) -> None:
+        """Keep what is shown at the end, if pictures are wanted and the last step gave none."""
+        if self.keep.screenshots and self.shown and self.shown.image is None:
+            self.remember(replace(self.shown, image=await self.driver.picture()))
+
     @asynccontextmanager
     async def awake(self) -> AsyncIterator[None]:
         """Let the pages run for the block, if they stand still between steps."""

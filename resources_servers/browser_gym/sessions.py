@@ -359,6 +359,7 @@ class Sessions:
 
     async def _finish(self, session: Session, answer: str) -> Finished:
         async with self._using(session):
+            await session.remember_the_end()
             return Finished(await self._read_final(session, leave=True), answer)
 
     async def _conclude(self, session: Session, answer: str) -> Finished:

@@ -234,6 +234,10 @@ class PageDriver:
             words=told,
         )
 
+    async def picture(self) -> Image | None:
+        """Return what the active tab shows now; None if it does not draw in time."""
+        return await self._camera.capture(self._tabs.active)
+
     async def _in_words(self, tab: Tab, words: Words) -> str:
         """Return what the page shows; why it cannot be told, if so."""
         try:

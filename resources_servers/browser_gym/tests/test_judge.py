@@ -12,6 +12,7 @@ from nemo_gym import server_utils
 from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient
 
 from conftest import Client, ClientFactory
+from resources_servers.browser_gym.browser import capture
 from resources_servers.browser_gym.browser.page_state import Keep, PageState
 from resources_servers.browser_gym.judge_client import judge_behind
 from resources_servers.browser_gym.tests.fake_gym import refusing_address
@@ -216,7 +217,11 @@ async def test_a_server_without_a_judge_says_so_at_seed(client: Client, site: st
 
 
 async def test_a_rollout_is_judged_on_its_last_screenshots_and_judged_again(
-    new_client: ClientFactory, fake: FakeJudge, site: str, tmp_path: Path
+    new_client: ClientFactory,
+    fake: FakeJudge,
+    site: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     client = await new_client(
         server_client=client_of(ServerClient, fake.url),
@@ -253,14 +258,20 @@ async def test_a_rollout_is_judged_on_its_last_screenshots_and_judged_again(
 
     # The judge sees what a model without vision did, too.
     env_id = await seeded(client, metadata)
-    address = json.dumps({"url": f"{site}/second.html"})
-    assert (await client.http.post("/browser_navigate", content=address)).status_code == 200
+    await _navigate(client, f"{site}/second.html")
+    # Also if it was not drawn in time when the last step ended.
+    with monkeypatch.context() as patch:
+        patch.setattr(capture, "SCREENSHOT_TIMEOUT_S", 1e-6)
+        await _navigate(client, f"{site}/graded.html")
     fake.requests.clear()
     await verify(client, metadata, env_id)
     parts = fake.requests[0]["input"][1]["content"]
-    images = [part["image_url"] for part in parts if part["type"] == "input_image"]
-    assert len(images) == 2
-    assert images[1] == f"data:image/jpeg;base64,{second['screenshot']}"
+    assert [part["image_url"] for part in parts if part["type"] == "input_image"] == shown
+
+
+async def _navigate(client: Client, url: str) -> None:
+    answer = await client.http.post("/browser_navigate", content=json.dumps({"url": url}))
+    assert answer.status_code == 200
 
 
 def _read(paths: list[str]) -> list[bytes]:
