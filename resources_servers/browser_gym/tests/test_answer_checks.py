@@ -109,6 +109,7 @@ async def test_a_number_up_to_a_tolerance():
     assert not await passes("12 or 13", answer_number=12)
     assert not await passes("none", answer_number=0)
     assert not await passes("9" * 5000, answer_number=12)
+    assert not await passes("9" * 5000 + "½", answer_number=12)
 
 
 async def test_texts():

@@ -21,7 +21,7 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 _SAME = str.maketrans({"−": "-", "–": "-", "’": "'", "\u2044": "/", "\u066b": ".", "\u066c": ","})
-_FRACTION = re.compile(r"(?:(?<![\d.,'])(\d+)\s?)?([¼-¾⅐-⅞])")
+_FRACTION = re.compile(r"(?:(?<![\d.,'])(\d{1,15})\s?)?([¼-¾⅐-⅞])")
 _SUPERSCRIPT = re.compile(r"(?<=\d)(?=[¹²³⁰⁴-⁹⁻])")
 _PERCENT = ("%", "percent", "per cent")
 
