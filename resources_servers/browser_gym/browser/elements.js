@@ -174,8 +174,8 @@
   const reachablePoints = (element, box = visiblePart(element)) => {
     if (!box) return [];
     const at = ([a, b]) => [box.left + a * (box.right - box.left), box.top + b * (box.bottom - box.top)];
-    if (isReached(element, ...at(SPOTS[0])) && !element.firstElementChild) return [at(SPOTS[0])];
-    const points = SPOTS.map(at).filter(([x, y]) => isReached(element, x, y));
+    if (isClicked(element, ...at(SPOTS[0])) && !element.firstElementChild) return [at(SPOTS[0])];
+    const points = SPOTS.map(at).filter(([x, y]) => isClicked(element, x, y));
     const isOwn = ([x, y]) => {
       for (let hit = elementAt(x, y); hit && hit !== element && isWithin(hit, element); hit = parentOf(hit))
         if (hit.matches(INTERACTIVE)) return false;
@@ -206,7 +206,8 @@
     if (!points.length) {
       const box = visiblePart(element);
       const hit = box && elementAt(...centre(box));
-      return { error: `${describe(field)} ` + (hit ? `is covered by ${describe(hit)}` : "is not visible") };
+      const why = !hit ? "is not visible" : isWithin(element, hit) ? "takes no clicks" : `is covered by ${describe(hit)}`;
+      return { error: `${describe(field)} ${why}` };
     }
     const takesKeys = field.localName !== "select"
       && !(field.localName === "input" && /^(range|color|file|date|time|month|week|datetime-local)$/.test(field.type));

@@ -126,6 +126,20 @@
       || hit.closest("label")?.control === element);
   };
 
+  // Whether clicks go past an element, as they do where it is inert, to what lies there.
+  const letsClicksPass = element => {
+    if (getComputedStyle(element).pointerEvents === "none") return true;
+    for (let at = element; at; at = parentOf(at)) if (at.matches("[inert]")) return true;
+    return false;
+  };
+
+  // The same for an element that is to be clicked itself, not the text in it.
+  const isClicked = (element, x, y) => {
+    if (!isReached(element, x, y)) return false;
+    const hit = elementAt(x, y);
+    return isWithin(hit, element) || hit.closest("label")?.control === element || !letsClicksPass(element);
+  };
+
   // How far to scroll a box so that a point comes to its middle, in the direction that it is out of.
   const by = (x, y, box) => {
     const [midX, midY] = centre(box);
@@ -386,7 +400,7 @@
       if (element.nodeType !== Node.ELEMENT_NODE || !isShown(element)) return;
       if (getComputedStyle(element).visibility === "visible" && isInteractive(element)) {
         const box = visiblePart(element);
-        if (box && isReached(element, ...centre(box)) && ++count <= max) {
+        if (box && isClicked(element, ...centre(box)) && ++count <= max) {
           const control = element.localName === "label" ? element.control : element;
           const rect = element.getBoundingClientRect();
           lines.push([

@@ -213,6 +213,9 @@ async def test_what_is_called_wrongly_is_told_beside_the_page(client: Client, si
         assert (await page.use(tool, **arguments)).startswith(f"error: {reason}")
     told = await page.use("navigate", url=f"{site}/graded.html")
     assert re.search(r'\[e\d+ button "Odd"]', told), told  # of the role, the part that may be one
+    assert 'button "Idle", covered]' in told
+    told = await page.use("click", element_id=named(told, "Idle"))
+    assert told.startswith('error: click: button "Idle" takes no clicks')
     told = await page.use("navigate", url=f"{site}/redirect-to-verifier")
     assert "could not be opened: net::ERR_BLOCKED_BY_CLIENT" in told
     assert "the expected state" not in told
