@@ -64,6 +64,7 @@ from resources_servers.browser_gym.session_ids import ChosenSessions
 from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
+from resources_servers.browser_gym.verdicts import Verdicts
 from resources_servers.browser_gym.verification.contract import Evidence, Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
@@ -139,9 +140,11 @@ class BrowserGymServer(SimpleResourcesServer):
         self._supply = self._new_supply()
         self._sessions = Sessions(self._supply, session_settings(config))
         self._chosen = ChosenSessions(self._sessions)
+        self._verdicts = Verdicts()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._verifiers.aclose)
             stack.push_async_callback(self._sessions.close)
+            stack.push_async_callback(self._verdicts.close)
             await self._sessions.start()
             if config.demo_gym_port is not None:
                 await stack.enter_async_context(running_demo_gym("127.0.0.1", config.demo_gym_port))
@@ -288,7 +291,8 @@ class BrowserGymServer(SimpleResourcesServer):
         """Grade what the session left behind and release its browser.
 
         A stored rollout, which names no session, is graded by the evidence that was kept of it. A
-        session or verifier that fails gives a masked row, never a reward of 0 that counts.
+        session or verifier that fails gives a masked row, never a reward of 0 that counts. A
+        repeated request gets the same verdict.
         """
         started = time.monotonic()
         verifier = self._verifiers.parse_verifier(body.verifier_metadata)
@@ -299,18 +303,22 @@ class BrowserGymServer(SimpleResourcesServer):
         row |= {key: told[key] for key in EPISODE_FIELDS if key in told}
         if told.get("failure_kind"):
             verdict = masked(told["failure_kind"], told.get("failure_reason") or "")
+            self._count(verdict)
         elif body.env_id is None and body.deliverables_dir is not None:
             verdict = await self._grade(verifier, self._grading.of_row(body.deliverables_dir))
         else:
             row["env_id"] = _session_id(request, body.env_id)
-            left = self._left_behind(row, _answer(body, told), named=body.env_id is not None)
-            verdict = await self._grade(verifier, left)
+            answer, named = _answer(body, told), body.env_id is not None
+            verdict = await self._verdicts.once(
+                row["env_id"],
+                [body.verifier_metadata, answer, row["responses_create_params"]["input"]],
+                lambda: self._grade(verifier, self._left_behind(row, answer, named=named)),
+                is_open=self._sessions.opened(row["env_id"]) is not None,
+            )
         if told:
             seconds = time.monotonic() - started
             verdict["verify_seconds"] = round(seconds, 3)
             verdict["total_seconds"] = round(row.get("total_seconds", 0) + seconds, 3)
-        passed = "passed" if verdict["reward"] == 1 else "failed"
-        self._telemetry.verified(verdict.get("failure_kind") or passed)
         return BrowserVerifyResponse.model_validate(row | verdict)
 
     async def _grade(
@@ -319,9 +327,15 @@ class BrowserGymServer(SimpleResourcesServer):
         kept: dict[str, Any] = {}
         try:
             evidence, kept = await finding
-            return kept | graded(await verifier.verify(evidence))
+            verdict = kept | graded(await verifier.verify(evidence))
         except (BrowserError, SessionError, VerifierError) as error:
-            return kept | masked(error.fault.kind, str(error))
+            verdict = kept | masked(error.fault.kind, str(error))
+        self._count(verdict)
+        return verdict
+
+    def _count(self, verdict: dict[str, Any]) -> None:
+        passed = "passed" if verdict["reward"] == 1 else "failed"
+        self._telemetry.verified(verdict.get("failure_kind") or passed)
 
     async def _left_behind(
         self, row: dict[str, Any], answer: str, *, named: bool

@@ -63,12 +63,12 @@ class Environment:
         return await self._call("/step", body, repeatable=True)
 
     async def verify(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Grade; this ends the session.
+        """Grade; this ends the session. Repeated by the transport, it gives the same verdict.
 
         Raises:
             RolloutFailure: the verifier could not be asked.
         """
-        graded = await self._call("/verify", row | {"env_id": self.env_id})
+        graded = await self._call("/verify", row | {"env_id": self.env_id}, repeatable=True)
         self.env_id = None
         return graded
 

@@ -59,7 +59,9 @@ def from_transport(server: str, error: BaseException) -> RolloutFailure:
     """Return the failure of a request that got no answer."""
     if isinstance(error, TimeoutError):
         kind = Fault.SERVER_SILENT.kind
-    elif isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError):
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        kind = Fault.SERVER_UNREACHABLE.kind
+    elif isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
         kind = Fault.SERVER_DROPPED.kind
     else:
         kind = Fault.SERVER_UNREACHABLE.kind

@@ -88,6 +88,7 @@ async def test_a_row_without_evidence_is_refused_with_the_reason(client: Client,
     metadata = {"start_url": f"{site}/links.html", "verifier": "answer", "assertions": [check]}
     row = await verify(client, metadata, await seeded(client, metadata))
     assert row["deliverables_dir"] is None
+    client.http.cookies.clear()  # the one who grades again has not seeded the session
     second = await again(client, row)
     assert (second["mask_sample"], second["failure_kind"]) == (True, "session_lost")
     assert "graded again by its deliverables_dir" in second["failure_reason"]

@@ -1,12 +1,15 @@
 """`/verify` and `/aggregate_metrics` over HTTP: what is graded, and what is masked."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from conftest import Client, ClientFactory
+from resources_servers.browser_gym import verdicts as verdicts_module
 from resources_servers.browser_gym.demo_gym.server import running as demo_gym
 from resources_servers.browser_gym.tests.grading import response, seeded, verify
+from resources_servers.browser_gym.verdicts import Verdicts
 
 SECOND_SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
 
@@ -34,11 +37,53 @@ async def test_verify_ends_the_session(client: Client, site: str) -> None:
     metadata = task(site, SECOND_SEEN)
     env_id = await seeded(client, metadata)
     await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
-    row = await verify(client, metadata, env_id)
+    row, same = await asyncio.gather(*(verify(client, metadata, env_id) for _ in range(2)))
     assert (row["reward"], row["final_url"]) == (1, f"{site}/second.html")
     assert await client.sessions() == 0
-    again = await verify(client, metadata, env_id)
-    assert (again["mask_sample"], again["failure_kind"]) == (True, "session_lost")
+    # Repeated, as after a lost answer, it is the same verdict; asked otherwise, there is none.
+    assert same == row == await verify(client, metadata, env_id)
+    other = task(site, {"title": "other", "query": "second", "equals": "visited"})
+    for again in (
+        await verify(client, other, env_id),
+        await verify(client, metadata, env_id, final_answer="other"),
+    ):
+        assert (again["mask_sample"], again["failure_kind"]) == (True, "session_lost")
+        assert again["instance_config"] == {"mask_sample": True}
+    assert await verify(client, metadata, env_id) == row
+
+
+async def test_a_verdict_is_found_once_and_remembered_for_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given, found, verdicts = asyncio.Event(), [], Verdicts()
+
+    async def find() -> dict[str, Any]:
+        found.append(1)
+        await given.wait()
+        return {"reward": len(found)}
+
+    async def ask(session_id: str, asked: Any = None, is_open: bool = True) -> dict[str, Any]:
+        return await verdicts.once(session_id, asked, find, is_open=is_open)
+
+    leaving = asyncio.create_task(ask("a"))
+    await asyncio.sleep(0)
+    leaving.cancel()  # its caller goes away
+    waiting = asyncio.create_task(ask("a"))
+    await asyncio.sleep(0)
+    given.set()
+    assert await waiting == await ask("a", is_open=False) == {"reward": 1}
+    assert await ask("a", "other") == {"reward": 2}
+    assert [await ask("unknown", is_open=False) for _ in range(2)] == [{"reward": 3}, {"reward": 4}]
+    monkeypatch.setattr(verdicts_module, "REMEMBERED", 2)
+    assert [await ask(name) for name in "bcba"] == [{"reward": r} for r in (5, 6, 5, 7)]
+    monkeypatch.setattr(verdicts_module, "REMEMBERED_S", 0)
+    assert [await ask(name) for name in "xa"] == [{"reward": 8}, {"reward": 9}]
+    given.clear()
+    left = asyncio.create_task(ask("left"))
+    await asyncio.sleep(0)
+    await verdicts.close()
+    await asyncio.wait([left])
+    assert left.cancelled()
 
 
 @pytest.mark.usefixtures("short_waits_for_a_page")

@@ -1,6 +1,9 @@
 """Every line of the table of faults, produced for real: `test_<line>` for each `Fault`."""
 
+import asyncio
 import json
+import socket
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ import httpx
 import psutil
 import pytest
 from nemo_gym.failure_kinds import FAILURE_KINDS
+from nemo_gym.tool_access import DirectHTTPToolAccess
 from starlette.responses import PlainTextResponse, Response
 
 from conftest import eventually
@@ -38,8 +42,10 @@ from resources_servers.browser_gym.tests.fake_judge import (
     says,
 )
 from responses_api_agents.browser_agent import episode
+from responses_api_agents.browser_agent.failures import RolloutFailure
 from responses_api_agents.browser_agent.tests.conftest import Start
 from responses_api_agents.browser_agent.tests.stack import served_environment
+from responses_api_agents.browser_agent.transport import GrantedTransport
 from tests.front import CutOff, Passing, front_of
 from tests.simulators import openai_scripts as scripts
 from tests.simulators.openai_scripts import (
@@ -294,13 +300,37 @@ async def test_server_unreachable(start: Start, site: str) -> None:
 
 
 async def test_server_dropped(start: Start, site: str, environment: str) -> None:
-    async def cut_the_verdict(passing: Passing) -> Response:
-        answered = await passing.forward()
-        return CutOff() if passing.path == "/verify" else answered
+    verdicts = []
 
-    with front_of(environment, cut_the_verdict) as url:
-        row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
-    is_masked(row, Fault.SERVER_DROPPED, "browser_gym")
+    async def cut_verdicts(passing: Passing) -> Response:
+        answered = await passing.forward()
+        if passing.path != "/verify":
+            return answered
+        verdicts.append(passing.body["env_id"])
+        return CutOff() if len(verdicts) <= cuts else answered
+
+    for cuts in (1, 99):
+        with front_of(environment, cut_verdicts) as url:
+            row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
+        if cuts == 1:  # the verdict that was lost is given again
+            assert (row["reward"], row["mask_sample"], len(verdicts)) == (1, False, 2), row
+        else:
+            is_masked(row, Fault.SERVER_DROPPED, "browser_gym")
+
+
+async def test_a_connection_that_is_reset_is_dropped_not_unreachable() -> None:
+    def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        at_once = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        writer.transport.abort()
+
+    async with await asyncio.start_server(reset, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        at = {"name": "gym", "required": True, "base_url": f"http://{host}:{port}"}
+        access = DirectHTTPToolAccess.model_validate(at)
+        with pytest.raises(RolloutFailure) as failed:
+            await GrantedTransport(access).post("/step", {"filler": "x" * 1_000_000})
+    assert failed.value.kind == Fault.SERVER_DROPPED.kind, failed.value
 
 
 async def test_step_whose_answer_is_cut_is_run_once(
