@@ -249,7 +249,7 @@ class LocalPool:
         try:
             # Shared by several sessions: the cancellation of one must not stop the launch.
             return await asyncio.shield(launch)
-        except (Error, OSError, TimeoutError) as error:
+        except Exception as error:  # Playwright has no class of its own for a driver that dies
             if process.launch is launch:
                 process.launch = None
                 if not any(p.alive for p in [*self._processes, *self._retired]):
@@ -296,7 +296,7 @@ class LocalPool:
         except TimeoutError as error:
             self._suspect(process)
             raise BrowserUnavailable("no browser context could be opened in time") from error
-        except (Error, OSError) as error:
+        except Exception as error:  # uvloop's, too, of a driver that has just died
             raise BrowserUnavailable(f"no browser context could be opened: {error}") from error
 
     def _return(self, lease: LocalLease, *, closed: bool) -> None:

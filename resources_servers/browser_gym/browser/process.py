@@ -81,7 +81,7 @@ class ChromiumProcess:
             return
         try:
             browser = await self.launch
-        except (Error, OSError, TimeoutError):
+        except Exception:
             return  # whoever waited for it was told
         await close_within_bound(browser.close, "closing Chromium")
         await asyncio.to_thread(self._kill)
@@ -125,6 +125,9 @@ async def close_within_bound(close: Callable[[], Awaitable[None]], what: str) ->
         pass  # what is to be closed is gone already
     except TimeoutError:
         logger.warning("%s took longer than %g s", what, CLOSE_TIMEOUT_S)
+        return False
+    except Exception as error:  # of uvloop, or of a listener that failed before
+        logger.warning("%s failed: %r", what, error)
         return False
     return True
 

@@ -182,7 +182,12 @@ class RemoteCdp:
     async def _open(self, spec: BrowserSpec) -> RemoteLease:
         self._refuse_if_closed()
         session = await self._borrow(spec.labels)
-        connection = self._connections.join(session)
+        try:
+            connection = self._connections.join(session)
+        except Exception as error:  # a provider's endpoint that is no address
+            self._background.start(self._release(session, broken=True))
+            reason = without_secrets(str(error))
+            raise _Unreachable(f"the remote browser {session.session_id}: {reason}") from error
         try:
             browser, context = await self._open_context(connection, spec)
             self._refuse_if_closed()

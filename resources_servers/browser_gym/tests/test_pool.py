@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from playwright._impl import transport
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import (
@@ -259,6 +260,34 @@ def _is_idle(health: BackendHealth) -> bool:
     return (health.sessions, health.queued) == (0, 0) and not any(
         browser["sessions"] for browser in health.browsers
     )
+
+
+async def test_a_driver_that_dies_as_it_starts_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = LocalPool(
+        find_chromium(), processes=1, max_sessions=1, queue_limit=0, queue_timeout_s=60
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(transport, "compute_driver_executable", lambda: ("true", ""))
+        with pytest.raises(BrowserUnavailable, match="driver"):
+            await pool.acquire(SPEC)
+    await (await pool.acquire(SPEC)).release()
+    await pool.close()
+
+
+async def test_a_context_that_cannot_be_closed_is_given_back_once(new_pool: PoolFactory) -> None:
+    pool = await new_pool(max_sessions=1, queue_limit=0)
+    lease = await pool.acquire(SPEC)
+
+    async def fail() -> None:
+        raise RuntimeError("the handler is closed")  # uvloop, of a driver that has just died
+
+    lease.context.close = fail  # type: ignore[method-assign]
+    for _ in range(2):
+        await lease.release()
+    await (await pool.acquire(SPEC)).release()
+    await until(pool, lambda health: health.restarts == 1 and len(health.browsers) == 1)
 
 
 # ---- recycling ----

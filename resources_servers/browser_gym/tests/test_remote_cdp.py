@@ -7,7 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from resources_servers.browser_gym.browser.backend import (
 )
 from resources_servers.browser_gym.browser.remote_cdp import RemoteCdp
 from resources_servers.browser_gym.browser.session_providers.choose import session_provider
+from resources_servers.browser_gym.browser.session_providers.contract import RemoteSession
 from resources_servers.browser_gym.tests.remote_browsers import (
     LendingService,
     RemoteChromium,
@@ -232,6 +233,27 @@ async def test_sessions_that_come_too_late_are_ended(
         monkeypatch.undo()
         service.gate.set()
     assert sorted(service.deleted) == ["s/0", "s/1"]
+
+
+async def test_a_session_whose_address_is_none_is_ended() -> None:
+    class Odd:
+        def __init__(self) -> None:
+            self.ended: list[str] = []
+
+        async def acquire(self, labels: Mapping[str, str]) -> RemoteSession:
+            return RemoteSession("odd", "ws://[s3cret")
+
+        async def release(self, session_id: str, *, broken: bool) -> None:
+            self.ended.append(session_id)
+
+        async def close(self) -> None:
+            pass
+
+    odd = Odd()
+    lent = RemoteCdp(odd, max_sessions=1, queue_limit=0, queue_timeout_s=60)
+    assert "the remote browser odd" in str(await refused(lent))
+    await lent.close()
+    assert odd.ended == ["odd"] * 3  # each one that was asked for
 
 
 async def test_failed_ends_are_tried_again_and_named(
