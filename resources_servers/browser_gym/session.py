@@ -115,6 +115,8 @@ class Session:
     Attributes:
         owner: who chose the session's id; None for sessions whose id is the server's own.
         labels: what the rollout is called, see `BrowserSpec.labels`.
+        operations: the last batches with an id.
+        forgotten_operations: ids of those before.
         shown: what the last seed or step showed.
         finishing: set once the task is finished; from then on nothing acts in the browser.
     """
@@ -134,6 +136,7 @@ class Session:
     last_used: float = field(default_factory=time.monotonic)
     in_flight: int = 0
     operations: OrderedDict[str, Operation] = field(default_factory=OrderedDict)
+    forgotten_operations: set[str] = field(default_factory=set)
     owner: Owner | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     shown: Observation | None = None
@@ -258,6 +261,8 @@ async def open_session(
         try:
             observation, session.initial = await driver.open(start_url)
         except (ActionError, UrlNotAllowed) as error:
+            if lease.lost:
+                raise BrowserLost(f"the browser died during seed: {error}") from error
             hint = "; see ignore_tls_errors" if "certificate" in str(error) else ""
             raise StartPageError(f"the start page did not open: {error}{hint}") from error
         session.shown = observation

@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal
 
+from resources_servers.browser_gym.browser.backend import BrowserUnavailable
 from resources_servers.browser_gym.session import Owner, Session
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class ChosenSessions:
             work.add_done_callback(lambda _: self._seeding.pop(session_id))
         await asyncio.wait([work])
         if work.cancelled():
+            if not self._sessions.closed_by(session_id):
+                raise BrowserUnavailable("the server is shutting down")
             raise SessionConflict(
                 f"resources_session_id: {session_id!r} was closed while its session was opened"
             )

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 import uuid
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any
 
 from playwright.async_api import Error
@@ -22,6 +23,7 @@ from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser.backend import (
     BrowserBackend,
     BrowserLost,
+    BrowserUnavailable,
 )
 from resources_servers.browser_gym.browser.final_state import (
     FinalState,
@@ -53,7 +55,7 @@ _FINISHED = "the task was finished before, so nothing more can be done in the br
 
 
 class OperationConflict(ValueError):
-    """An operation id was used again for another batch."""
+    """An operation id was used again, for another batch or after its result was forgotten."""
 
 
 Seeding = asyncio.Task[tuple[Session, Observation]]
@@ -71,6 +73,7 @@ class Sessions:
         self._unreleased: dict[str, Session] = {}  # out of service, their browsers not given back
         self._tasks: set[asyncio.Task[Any]] = set()
         self._expiry: asyncio.Task[None] | None = None
+        self._shut_down = False
 
     async def start(self) -> None:
         """Start the browser supply and the expiry of idle sessions."""
@@ -78,7 +81,8 @@ class Sessions:
         self._expiry = asyncio.create_task(self._expire_idle())
 
     async def close(self) -> None:
-        """Close every session and the browser supply; safe to call again."""
+        """Close every session and the browser supply, open no more; safe to call again."""
+        self._shut_down = True
         if self._expiry:
             self._expiry.cancel()
         for task in self._tasks:
@@ -146,7 +150,10 @@ class Sessions:
             BrowserError: no browser to be had.
             StartPageError: the page did not open.
         """
-        opening = open_session(
+        if self._shut_down:
+            raise BrowserUnavailable("the server is shutting down")
+        opening = functools.partial(
+            open_session,
             self._backend,
             self._settings,
             normalize_url(start_url),
@@ -174,11 +181,17 @@ class Sessions:
         Raises:
             SessionError: unknown, expired or closed session.
             BrowserLost: the browser is gone.
-            OperationConflict: the id was used for another batch.
+            OperationConflict: the id was used for another batch, or so long ago that its result is
+                forgotten.
         """
         session = self._find(session_id)
         operation = session.operations.get(operation_id) if operation_id else None
         if operation is None:
+            if operation_id in session.forgotten_operations:
+                raise OperationConflict(
+                    f"operation_id {operation_id!r} was used before and its result is not kept "
+                    "any more; use a new id"
+                )
             if session.finishing:
                 work = self._refuse(session, session.finishing, batch)
             else:
@@ -187,7 +200,7 @@ class Sessions:
             if operation_id:
                 session.operations[operation_id] = operation
                 while len(session.operations) > _REMEMBERED_OPERATIONS:
-                    session.operations.popitem(last=False)
+                    session.forgotten_operations.add(session.operations.popitem(last=False)[0])
         elif operation.batch != batch:
             raise OperationConflict(
                 f"operation_id {operation_id!r} was used for another batch; use a new id"
@@ -294,16 +307,17 @@ class Sessions:
 
     async def _seed(
         self,
-        opening: Coroutine[Any, Any, tuple[Session, Observation]],
+        opening: Callable[[], Awaitable[tuple[Session, Observation]]],
         owner: Owner | None,
         labels: Mapping[str, str],
     ) -> tuple[Session, Observation]:
         try:
-            session, observation = await opening
+            session, observation = await opening()
         except Exception as error:
             logger.warning("no session for %s: %s", dict(labels), error)
             raise
         session.owner = owner
+        session.last_used = time.monotonic()  # opening it may have taken long
         self._open[session.session_id] = session
         logger.info("session %s is open", session)
         return session, observation
@@ -360,7 +374,10 @@ class Sessions:
     async def _finish(self, session: Session, answer: str) -> Finished:
         async with self._using(session):
             await session.remember_the_end()
-            return Finished(await self._read_final(session, leave=True), answer)
+            state = await self._read_final(session, leave=True)
+            # Closed meanwhile, pages may be gone before they saved, which is not noticed there.
+            self._find(session.session_id)
+            return Finished(state, answer)
 
     async def _conclude(self, session: Session, answer: str) -> Finished:
         try:

@@ -200,10 +200,18 @@ class Tabs:
                 await fresh.page.goto(tab.page.url, wait_until="commit", timeout=10_000)
 
     async def replace(self, tab: Tab) -> Tab:
-        """Give a tab whose page cannot be used any more an empty one, and return it."""
+        """Give a tab whose page cannot be used any more an empty one, and return it.
+
+        Raises:
+            playwright.async_api.Error: it closed at once, as the browser does.
+        """
         was_active = tab is self._active
         page = await self._open_page()
-        fresh = next(t for t in self._tabs if t.page is page)
+        fresh = next((t for t in self._tabs if t.page is page), None)
+        if fresh is None:
+            raise Error("the tab closed as it was opened again")
+        if tab not in self._tabs:
+            return fresh  # that one was closed meanwhile, and this one is new
         self._events = [e for e in self._events if e.get("tab_id") != fresh.tab_id]
         self._tabs.remove(fresh)
         fresh.tab_id, fresh.opener = tab.tab_id, tab.opener

@@ -9,9 +9,12 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from playwright.async_api import Page
 
 from conftest import Client, ClientFactory, build_server, eventually, running_client
 from resources_servers.browser_gym.browser.capture import MAX_SHOWN_CHARS
+from resources_servers.browser_gym.browser.navigation import Navigation
+from resources_servers.browser_gym.browser.tabs import Tabs
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 
@@ -197,12 +200,18 @@ async def test_tabs_without_end_do_not_hold_a_step(
     assert answer["results"][0]["status"] == "ok"
 
 
-async def test_crashed_page_is_loaded_again_with_its_storage(client: Client, site: str) -> None:
-    env_id = await links(client, site)
-    await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
+def crash_pages() -> None:
     children = psutil.Process().children(recursive=True)
     for process in [child for child in children if "--type=renderer" in _arguments(child)]:
         process.kill()
+
+
+async def test_crashed_page_is_loaded_again_with_its_storage(
+    client: Client, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env_id = await links(client, site)
+    await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
+    crash_pages()
     answers = []
 
     async def reported() -> bool:
@@ -214,6 +223,24 @@ async def test_crashed_page_is_loaded_again_with_its_storage(client: Client, sit
     assert answer["events"][0]["type"] == "crash"
     assert (answer["title"], answer["tabs"][0]["tab_id"]) == ("Second", "tab-1")
     assert await storage(client, env_id) == {"page": "links", "second": "visited"}
+
+    open_page = Tabs._open_page
+
+    async def open_and_lose(tabs: Tabs) -> Page:
+        page = await open_page(tabs)
+        await page.context.close()
+        return page
+
+    monkeypatch.setattr(Tabs, "_open_page", open_and_lose)
+    crash_pages()
+
+    async def lost() -> bool:
+        body = {"env_id": env_id, "action": {"type": "screenshot"}}
+        answer = await client.http.post("/step", json=body)
+        assert answer.status_code in (200, 410), answer.text
+        return answer.status_code == 410
+
+    await eventually(lost)
 
 
 async def test_verifier_api_is_out_of_reach(client: Client, site: str) -> None:
@@ -260,6 +287,11 @@ async def test_operation_id_acts_once(client: Client, site: str) -> None:
     body = {"env_id": env_id, "actions": [{"type": "screenshot"}], "operation_id": "op-1"}
     conflict = await client.post("/step", body, status=409)
     assert "op-1" in conflict["failure_reason"]
+    for number in range(2, 6):
+        await client.step(env_id, operation_id=f"op-{number}")
+    again = {"env_id": env_id, "actions": [action], "operation_id": "op-1"}
+    conflict = await client.post("/step", again, status=409)
+    assert "not kept any more" in conflict["failure_reason"]
 
 
 async def test_close_tells_the_truth(client: Client, site: str) -> None:
@@ -355,15 +387,27 @@ async def test_dead_driver_is_a_lost_session_and_is_replaced(
 
 
 async def test_dead_chromium_is_a_lost_session_and_is_replaced(
-    new_client: ClientFactory, site: str
+    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = set(psutil.Process().children(recursive=True))
     client = await new_client(browser_processes=1)
     env_id = await links(client, site)
     started = set(psutil.Process().children(recursive=True)) - before
+    going, go = asyncio.Event(), Navigation.to
+
+    async def tell_and_go(navigation: Navigation, url: str) -> int | None:
+        going.set()
+        return await go(navigation, url)
+
+    monkeypatch.setattr(Navigation, "to", tell_and_go)
+    slow = {"start_url": f"{site}/slow-page/5000"}
+    seed = asyncio.create_task(client.http.post("/seed_session", json=slow))
+    await going.wait()
     # Found before the first is killed: its helpers end with it.
     for process in [child for child in started if _is_browser(child)]:
         process.kill()
+    answer = await seed
+    assert (answer.status_code, answer.json()["failure_kind"]) == (410, "session_lost"), answer.text
     await _check_lost_and_replaced(client, site, env_id)
 
 
