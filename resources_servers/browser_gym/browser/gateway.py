@@ -22,6 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 from playwright.async_api import Browser, BrowserContext
 
 from resources_servers.browser_gym.browser.addresses import Place, is_private, place_of, written
+from resources_servers.browser_gym.browser.driver import is_usable
 
 CONNECT_TIMEOUT_S = 30
 _ASKING_TIMEOUT_S = 30
@@ -178,6 +179,7 @@ class Gateways:
             playwright.async_api.Error: the browser is gone.
             OSError: there is no port to be had.
         """
+        self.close_lost()
         if direct is None:
             return await browser.new_context(**options)
         gateway = await Gateway.open()
@@ -200,6 +202,12 @@ class Gateways:
     def of(self, context: BrowserContext) -> Gateway | None:
         """Return the gateway of a context, if it has one."""
         return self._of.get(context)
+
+    def close_lost(self) -> None:
+        """Close those of contexts whose driver died: nobody is told that such a context closed."""
+        for context in list(self._of):
+            if context.browser is None or not is_usable(context.browser):
+                self._close(context)
 
     def close(self) -> None:
         """Close all that are left."""

@@ -302,6 +302,7 @@ class LocalPool:
     def _return(self, lease: LocalLease, *, closed: bool) -> None:
         self._leases.discard(lease)
         self._slots.give_back()
+        self.gateways.close_lost()
         if not closed:
             self._suspect(lease.process)
         self._leave(lease.process)

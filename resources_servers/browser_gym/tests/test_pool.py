@@ -1,6 +1,7 @@
 """Warm contexts, recycling, frozen processes, and what /health and /metrics tell about them."""
 
 import asyncio
+import dataclasses
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -274,6 +275,24 @@ async def test_a_driver_that_dies_as_it_starts_is_replaced(
             await pool.acquire(SPEC)
     await (await pool.acquire(SPEC)).release()
     await pool.close()
+
+
+async def test_a_driver_that_dies_takes_its_gateways_along(new_pool: PoolFactory) -> None:
+    before = set(psutil.Process().children())
+    pool = await new_pool()
+    through_gateway = dataclasses.replace(SPEC, direct=())
+    leases = [await pool.acquire(through_gateway) for _ in range(2)]
+    for process in set(psutil.Process().children()) - before:
+        if "run-driver" in process.cmdline():
+            process.kill()
+
+    async def lost() -> bool:
+        return leases[0].lost
+
+    await eventually(lost)
+    await leases[0].release()
+    assert pool.gateways._of == {}
+    await leases[1].release()
 
 
 async def test_a_context_that_cannot_be_closed_is_given_back_once(new_pool: PoolFactory) -> None:
