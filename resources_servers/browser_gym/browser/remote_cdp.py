@@ -30,7 +30,7 @@ from resources_servers.browser_gym.browser.session_providers.contract import (
     RemoteSession,
     SessionProvider,
 )
-from resources_servers.browser_gym.browser.session_providers.settings import without_secrets
+from resources_servers.browser_gym.browser.session_providers.settings import bare_addresses
 
 logger = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ class RemoteCdp:
         try:
             browser = await connection.browser()
         except Exception as error:  # Playwright raises that, too
-            reason = without_secrets(str(error)).splitlines()[0] if str(error) else "no answer"
+            reason = bare_addresses(str(error)).splitlines()[0] if str(error) else "no answer"
             text = f"the remote browser {connection.name} cannot be connected to: {reason}"
             if _FULL.search(reason):  # a service that starts a browser for each connection
                 raise PoolFull(text) from error
@@ -212,7 +212,7 @@ class RemoteCdp:
         try:
             context = await _new_context(browser, spec, self._background)
         except Exception as error:
-            reason = without_secrets(str(error)) or "it did not answer in time"
+            reason = bare_addresses(str(error)) or "it did not answer in time"
             raise _Unreachable(
                 f"the remote browser {connection.name} opened no context: {reason}"
             ) from error
@@ -236,7 +236,7 @@ class RemoteCdp:
             self._background.start(self._return_late(asking))
             if not isinstance(error, Exception):
                 raise
-            reason = without_secrets(repr(error))
+            reason = bare_addresses(repr(error))
             raise BrowserUnavailable(f"the session provider failed: {reason}") from error
 
     async def _return_late(self, asking: asyncio.Future[RemoteSession]) -> None:
@@ -268,7 +268,7 @@ class RemoteCdp:
                 async with asyncio.timeout(RELEASE_TIMEOUT_S):
                     await self._provider.release(session.session_id, broken=broken)
             except Exception as error:
-                reason = without_secrets(repr(error))
+                reason = bare_addresses(repr(error))
                 logger.warning("ending remote session %s failed: %s", session.session_id, reason)
                 pause_s = getattr(error, "retry_after_s", None) or RELEASE_PAUSE_S * 2**number
                 if number < RELEASE_TRIES - 1:

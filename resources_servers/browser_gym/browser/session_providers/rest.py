@@ -16,10 +16,10 @@ from resources_servers.browser_gym.browser.session_providers.contract import Rem
 from resources_servers.browser_gym.browser.session_providers.settings import (
     Options,
     Text,
+    bare_addresses,
     cdp_endpoint,
     read_options,
     with_environment,
-    without_secrets,
 )
 from resources_servers.browser_gym.retry_after import retry_after_s
 
@@ -146,7 +146,7 @@ class Rest:
             )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise BrowserUnavailable(
-                without_secrets(f"{call.method} {url} failed: {type(error).__name__}: {error}")
+                bare_addresses(f"{call.method} {url} failed: {type(error).__name__}: {error}")
             ) from error
 
     def _http(self) -> httpx.AsyncClient:
@@ -196,13 +196,13 @@ def _shape(answer: httpx.Response) -> str:
 
 
 def _name(answer: httpx.Response) -> str:
-    return without_secrets(f"{answer.request.method} {answer.request.url}")
+    return bare_addresses(f"{answer.request.method} {answer.request.url}")
 
 
 def _fault(answer: httpx.Response) -> str:
     text = " ".join(answer.text.split())[:_EXCERPT_CHARS]
     return (
-        f"{_name(answer)} answered HTTP {answer.status_code}: {without_secrets(text) or '(empty)'}"
+        f"{_name(answer)} answered HTTP {answer.status_code}: {bare_addresses(text) or '(empty)'}"
     )
 
 

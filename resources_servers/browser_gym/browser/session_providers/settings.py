@@ -63,7 +63,7 @@ def read_options[T: Options](kind: type[T], options: Any) -> T:
         raise ValueError("session_provider_options: " + "; ".join(faults)) from None
 
 
-def without_secrets(text: str) -> str:
+def bare_addresses(text: str) -> str:
     """Return a text with no more than scheme and host of the addresses in it."""
     return _ADDRESS.sub(lambda found: _origin(found[0]), text)
 
