@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.write_once import write_once
 from responses_api_agents.browser_agent.adapters.base import Item, Screen, Usage
 from responses_api_agents.browser_agent.failures import RolloutFailure
 
@@ -90,7 +91,7 @@ class Screenshots:
         reference = f"{self._folder.name}/{name}"
         self._references[screen.data_url] = reference
         try:
-            await asyncio.to_thread(_write_once, self._folder / name, data)
+            await asyncio.to_thread(write_once, self._folder / name, data)
         except OSError as error:
             reason = f"a screenshot could not be stored in {self._folder}: {error}"
             raise RolloutFailure(Fault.DISK_FULL.kind, reason) from error
@@ -105,20 +106,6 @@ class Screenshots:
         if isinstance(value, str) and value.startswith("data:"):
             return self._references.get(value, value)
         return value
-
-
-def _write_once(path: Path, data: bytes) -> None:
-    """Write a file whose name is its content's hash, so that no reader ever sees half of it."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".writing-{uuid.uuid4().hex}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def response_of(record: Record, model: str) -> dict[str, Any]:

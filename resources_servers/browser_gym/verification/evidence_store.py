@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import json
 import re
-import uuid
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from resources_servers.browser_gym.browser.page_state import Matches, PageState
 from resources_servers.browser_gym.verification.contract import Evidence, Screenshot
 from resources_servers.browser_gym.verification.errors import VerifierError
+from resources_servers.browser_gym.write_once import write_once
 
 EVIDENCE_NAME = "evidence.json.gz"
 _SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
@@ -89,24 +89,10 @@ def _write(folder: Path, evidence: Evidence) -> str:
     name = hashlib.sha256(text).hexdigest()[:_FOLDER_NAME_CHARS]
     target = folder / name
     for screenshot in evidence.screenshots:
-        _write_once(target / _screenshot_name(screenshot), screenshot.data)
+        write_once(target / _screenshot_name(screenshot), screenshot.data)
     # Last: whoever finds it finds the screenshots too.
-    _write_once(target / EVIDENCE_NAME, gzip.compress(text, 6, mtime=0))
+    write_once(target / EVIDENCE_NAME, gzip.compress(text, 6, mtime=0))
     return name
-
-
-def _write_once(path: Path, data: bytes) -> None:
-    """Writes a file whose content is fixed by its path, so that no reader ever sees half of it."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".writing-{uuid.uuid4().hex}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _read(folder: Path) -> Evidence:
