@@ -14,29 +14,24 @@ import argparse
 import asyncio
 import json
 import logging
-import os
 import random
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from benchmarks.chaos_episodes import ALONE, OTHER_SERVER, Episode, Report, plan, report
+from benchmarks.chaos_servers import Servers, children, full_disk, lives, session_folders
 from conftest import eventually
-from resources_servers.browser_gym.browser.chromium import find_chromium
-from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.tests.fake_gym import (
     ACTUAL,
     answer,
@@ -47,7 +42,6 @@ from resources_servers.browser_gym.tests.fake_gym import (
 from responses_api_agents.browser_agent.tests.stack import (
     MODEL,
     running_agent,
-    served_environment,
     served_model,
 )
 from tests.front import CutOff, Passing, front_of
@@ -61,51 +55,9 @@ Json = dict[str, Any]
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "chaos.json"
 DEAD_ADDRESS = "http://127.0.0.1:9"
-CANCELLED_SHARE = 0.05
 COUNT = computer_call(click(100, 50))
 LOOK = computer_call({"type": "wait"})
 
-FAULTS: dict[str, Fault | None] = {
-    "none": None,
-    "too few clicks": None,
-    "bad action": None,
-    "dead link": None,
-    "page hangs": None,
-    "tab crashes": None,
-    "seed cut once": None,
-    "step cut once": None,
-    "provider fails once": None,
-    "neighbour dies": None,
-    "browser dies": Fault.BROWSER_DIED,
-    "pool full": Fault.POOL_FULL,
-    "no browser": Fault.NO_BROWSER,
-    "start page dead": Fault.START_PAGE,
-    "session closed": Fault.SESSION_GONE,
-    "session expires": Fault.SESSION_EXPIRED,
-    "task unusable": Fault.TASK_UNUSABLE,
-    "environment silent": Fault.SERVER_SILENT,
-    "environment errs": Fault.SERVER_ERROR,
-    "seeds cut": Fault.SERVER_DROPPED,
-    "verdict cut": Fault.SERVER_DROPPED,
-    "provider out of quota": Fault.MODEL_QUOTA,
-    "provider errs": Fault.MODEL_DOWN,
-    "provider cuts": Fault.MODEL_DOWN,
-    "provider silent": Fault.MODEL_SILENT,
-    "provider refuses": Fault.MODEL_REFUSES,
-    "verifier errs": Fault.VERIFIER_FAILED,
-    "verdict unusable": Fault.VERIFIER_FAILED,
-    "verifier unreachable": Fault.VERIFIER_UNREACHABLE,
-    "verifier drops": Fault.VERIFIER_DROPPED,
-    "verifier silent": Fault.VERIFIER_SILENT,
-    "disk full": Fault.DISK_FULL,
-}
-"""What is injected, and the line of the table of faults that the row must name, if it is masked."""
-
-PLAIN = ("none", "too few clicks")
-ALONE = ("tab crashes", "browser dies", "session expires")
-"""Faults that would hit others too: these episodes have a server to themselves, one at a time."""
-OTHER_SERVER = {"pool full": "full", "no browser": "broken", **dict.fromkeys(ALONE, "fragile")}
-OF_VERIFIER = ("verifier errs", "verdict unusable", "verifier silent")
 PROVIDER_FAULTS = {
     "provider out of quota": scripts.rate_limited(0),
     "provider errs": scripts.server_error(),
@@ -114,52 +66,6 @@ PROVIDER_FAULTS = {
     "provider refuses": scripts.Fault("status", 401, {"error": {"message": "no such key"}}),
     "provider fails once": scripts.rate_limited(0),
 }
-
-
-@dataclass
-class Episode:
-    """One episode, as planned and as it went."""
-
-    number: int
-    fault: str
-    clicks: int
-    cancelled: bool
-    by_gym: bool
-    seen: Counter[str] = field(default_factory=Counter)
-    started: float = 0
-    ended: float = 0
-    rows: list[Json] = field(default_factory=list)
-
-    @property
-    def prompt(self) -> str:
-        """What the model is asked, by which its requests are known."""
-        return f"Episode {self.number}: click."
-
-    @property
-    def reward(self) -> float:
-        """What it earns if it is not masked."""
-        return float(self.fault != "too few clicks")
-
-    def once(self, what: str) -> bool:
-        """Say yes the first time only."""
-        self.seen[what] += 1
-        return self.seen[what] == 1
-
-
-@dataclass
-class Report:
-    """What a run found; all but the first two should be 0."""
-
-    episodes: int
-    rows: int
-    wrong_rewards: int
-    wrong_kinds: int
-    leaked: int
-    cancelled: int
-    masked: int
-    seconds: float
-    faults: dict[str, int]
-    complaints: list[str]
 
 
 class Chaos:
@@ -174,37 +80,17 @@ class Chaos:
     def __init__(self, episodes: int, at_once: int, seed: int) -> None:
         self._random = random.Random(seed)
         self._at_once = at_once
-        self._episodes = self._plan(episodes)
-        self._servers: dict[str, str] = {}
-        self._processes: dict[str, set[psutil.Process]] = {}
+        self._episodes = plan(episodes, self._random)
         self._of_session: dict[str, Episode] = {}
         self._fragile = asyncio.Semaphore(1)
         self._kills: list[float] = []
         self._complaints: list[str] = []
 
-    def _plan(self, episodes: int) -> list[Episode]:
-        others = [name for name in FAULTS if name not in PLAIN]
-        planned = []
-        for number in range(episodes + round(episodes * CANCELLED_SHARE)):
-            cancelled = number >= episodes
-            # Each fault once, as far as that goes; then every second episode has one.
-            every = number if number < len(others) else self._random.randrange(2 * len(others))
-            fault = others[every] if every < len(others) else "none"
-            if fault == "none" and self._random.random() < 0.3:
-                fault = "too few clicks"
-            by_gym = fault in OF_VERIFIER or self._random.random() < 0.3
-            clicks = self._random.randint(2, 4)
-            planned.append(
-                Episode(number, "none" if cancelled else fault, clicks, cancelled, by_gym)
-            )
-        self._random.shuffle(planned)
-        return planned
-
     async def run(self) -> Report:
         """Run all episodes and count what is wrong and what is left."""
         started = time.monotonic()
-        before = set(psutil.Process().children(recursive=True))
-        folders = set(_session_folders())
+        before = children()
+        folders = session_folders()
         with ExitStack() as stack:
             self._site = stack.enter_context(serve(create_site()))
             self._gym = stack.enter_context(running_fake_gym())
@@ -212,34 +98,18 @@ class Chaos:
             self._refusing = stack.enter_context(refusing_address())
             self._dropping, _ = stack.enter_context(dropping_address())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
-            self._start_servers(stack, folder)
+            self._servers = Servers(stack, folder, self._at_once)
             await self._run_episodes(stack, folder)
-            leaked = await self._left_in_servers()
-        leaked += len(set(_session_folders()) - folders)
-        leaked += sum(_lives(p) for p in set(psutil.Process().children(recursive=True)) - before)
+            left = await self._servers.left()
+        leaked = sum(health["sessions"] + health["queued"] for health in left.values())
+        leaked += len(session_folders() - folders)
+        leaked += sum(lives(process) for process in children() - before)
+        for name, health in left.items():
+            self._complaints.append(f"the server {name!r} has sessions left: {health}")
         if leaked:
             self._complaints.append(f"{leaked} sessions, callers, folders or processes are left")
-        return self._report(leaked, time.monotonic() - started)
-
-    # The servers.
-
-    def _start_servers(self, stack: ExitStack, folder: Path) -> None:
-        launcher = folder / "chromium"
-        launcher.write_text(f'#!/bin/sh\nexec "{find_chromium().executable}" "$@"\n')
-        launcher.chmod(0o755)
-        few: Json = {"browser_processes": 1, "warm_contexts": 0}
-        configs: dict[str, Json] = {
-            "main": {"max_sessions": self._at_once, "verify_timeout_s": 20, "warm_contexts": 2},
-            "fragile": {**few, "session_idle_timeout_s": 5},
-            "full": {**few, "max_sessions": 1, "queue_limit": 0},
-            "broken": {**few, "chromium_path": str(launcher)},
-        }
-        for name, config in configs.items():
-            before = set(psutil.Process().children(recursive=True))
-            self._servers[name] = stack.enter_context(served_environment(**config))
-            self._processes[name] = set(psutil.Process().children()) - before
-        launcher.write_text("#!/bin/sh\nexit 1\n")
-        self._kill("broken", "headless")
+        seconds = time.monotonic() - started
+        return report(self._episodes, self._kills, self._complaints, leaked, seconds)
 
     async def _run_episodes(self, stack: ExitStack, folder: Path) -> None:
         simulator = OpenAISimulator(self._policy)
@@ -270,39 +140,12 @@ class Chaos:
     @asynccontextmanager
     async def _held(self) -> AsyncIterator[None]:
         """Keep the server with one slot full."""
-        async with httpx.AsyncClient(base_url=self._servers["full"], timeout=60) as http:
+        async with httpx.AsyncClient(base_url=self._servers.urls["full"], timeout=60) as http:
             seeded = await http.post(
                 "/seed_session", json={"start_url": f"{self._site}/links.html"}
             )
             yield
             await http.post("/close", json={"env_id": seeded.json()["env_id"]})
-
-    async def _left_in_servers(self) -> int:
-        left = 0
-        for name, url in self._servers.items():
-            async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-
-                async def empty(http: httpx.AsyncClient = http) -> bool:
-                    health = (await http.get("/health")).json()
-                    return health["sessions"] == health["queued"] == 0
-
-                try:
-                    await eventually(empty)
-                except TimeoutError:
-                    health = (await http.get("/health")).json()
-                    left += health["sessions"] + health["queued"]
-                    self._complaints.append(f"the server {name!r} has sessions left: {health}")
-        return left
-
-    def _kill(self, server: str, words: str) -> None:
-        """Kill the processes of a server whose command line has these words."""
-        for driver in self._processes[server]:
-            for process in driver.children(recursive=True):
-                try:
-                    if words in " ".join(process.cmdline()):
-                        process.kill()
-                except psutil.Error:
-                    pass  # it has ended meanwhile
 
     # One episode.
 
@@ -324,9 +167,7 @@ class Chaos:
         episode.ended = time.monotonic()
 
     def _row(self, episode: Episode) -> Json:
-        # The gym and the assertion want what the model does, or one click more.
-        asked = episode.clicks + (episode.fault == "too few clicks")
-        assertion = {"title": "clicks", "query": "count", "equals": asked}
+        assertion = {"title": "clicks", "query": "count", "equals": episode.asked_clicks}
         metadata: Json = {
             "task_id": str(episode.number),
             "start_url": f"{self._site}/counter.html",
@@ -364,29 +205,19 @@ class Chaos:
                 replies[1:1] = [self._to("links.html"), loop, self._to("counter.html")]
             case "tab crashes":
                 if turn.number == 1 and episode.once("killed"):
-                    self._kill("fragile", "--type=renderer")
+                    self._servers.kill("fragile", "--type=renderer")
                 replies[1:1] = [LOOK, LOOK]
             case "browser dies":
                 if turn.number == 1 and episode.once("killed"):
-                    self._kill("fragile", "headless")
+                    self._servers.kill("fragile", "headless")
             case "neighbour dies":
-                if turn.number == 1 and episode.once("killed"):
-                    self._kill_one_of_main()
+                once = turn.number == 1 and episode.once("killed")
+                if once and self._servers.kill_one_of_main(self._random):
+                    self._kills.append(time.monotonic())
         return [replies[turn.number]] if turn.number < len(replies) else [scripts.message("Done.")]
 
     def _to(self, page: str) -> Item:
         return function_call("navigate", url=f"{self._site}/{page}")
-
-    def _kill_one_of_main(self) -> None:
-        mains = [
-            process
-            for driver in self._processes["main"]
-            for process in driver.children()
-            if "headless" in process.name()
-        ]
-        if mains:
-            self._kills.append(time.monotonic())
-            self._random.choice(mains).kill()
 
     def _asked_about(self, conversation: object) -> Episode:
         number = re.search(r"Episode (\d+): click", json.dumps(conversation))
@@ -415,7 +246,7 @@ class Chaos:
         if passing.path == "/seed_session":
             return await self._treat_seed(passing)
         episode = self._of_session[passing.body["env_id"]]
-        url = self._servers[OTHER_SERVER.get(episode.fault, "main")]
+        url = self._servers.urls[OTHER_SERVER.get(episode.fault, "main")]
         async with httpx.AsyncClient(base_url=url, timeout=120) as client:
             passing = Passing(passing.path, passing.body, client, passing.request)
             try:
@@ -430,7 +261,7 @@ class Chaos:
         episode = next(e for e in self._episodes if e.number == number)
         if episode.fault in ALONE:
             await self._fragile.acquire()
-        url = self._servers[OTHER_SERVER.get(episode.fault, "main")]
+        url = self._servers.urls[OTHER_SERVER.get(episode.fault, "main")]
         async with httpx.AsyncClient(base_url=url, timeout=120) as client:
             seeded = await Passing(passing.path, passing.body, client, passing.request).forward()
         body = json.loads(bytes(seeded.body))
@@ -477,89 +308,8 @@ class Chaos:
             case "verifier silent":
                 while (await request.receive())["type"] != "http.disconnect":
                     pass
-        asked = episode.clicks + (episode.fault == "too few clicks")
-        result = "pass" if stored.get("count") == str(asked) else "fail"
+        result = "pass" if stored.get("count") == str(episode.asked_clicks) else "fail"
         return answer({"assertions": [{"title": "clicks", "result": result}]})
-
-    # What came of it.
-
-    def _report(self, leaked: int, seconds: float) -> Report:
-        counted = [e for e in self._episodes if not e.cancelled]
-        wrong_rewards = wrong_kinds = masked = 0
-        for episode in counted:
-            if len(episode.rows) != 1:
-                continue
-            row = episode.rows[0]
-            told = f"episode {episode.number} ({episode.fault})"
-            expected = FAULTS[episode.fault]
-            if not row.get("mask_sample"):
-                if expected or row.get("reward") != episode.reward:
-                    wrong_rewards += 1
-                    self._complaints.append(f"{told}: reward {row.get('reward')}: {_end_of(row)}")
-                continue
-            masked += 1
-            right = row["failure_kind"] == (expected.kind if expected else None)
-            if not (right or self._was_neighbour(episode, row)) or not row["instance_config"]:
-                wrong_kinds += 1
-                self._complaints.append(
-                    f"{told}: {row['failure_kind']}: {row['failure_reason'][:300]}"
-                )
-        return Report(
-            episodes=len(counted),
-            rows=sum(len(episode.rows) for episode in counted),
-            wrong_rewards=wrong_rewards,
-            wrong_kinds=wrong_kinds,
-            leaked=leaked,
-            cancelled=len(self._episodes) - len(counted),
-            masked=masked,
-            seconds=round(seconds, 1),
-            faults=dict(Counter(e.fault for e in counted).most_common()),
-            complaints=self._complaints,
-        )
-
-    def _was_neighbour(self, episode: Episode, row: Json) -> bool:
-        """Whether the row was lost to a Chromium of the shared server that was killed meanwhile."""
-        return (
-            episode.fault not in OTHER_SERVER
-            and row["failure_kind"] == Fault.BROWSER_DIED.kind
-            and any(episode.started <= kill <= episode.ended for kill in self._kills)
-        )
-
-
-def _end_of(row: Json) -> str:
-    texts = [t for turn in row["turns"][-2:] for call in turn["calls"] for t in call["texts"]]
-    return f"{row['termination_reason']}, {row['num_turns']} turns, told {texts}"[:300]
-
-
-def _session_folders() -> list[Path]:
-    return list(Path(tempfile.gettempdir()).glob("browser-gym-*"))
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-
-
-@contextmanager
-def full_disk() -> Iterator[Path]:
-    """A folder that nothing can be written to: on a full file system, or else no folder at all."""
-    folder = Path(tempfile.mkdtemp(prefix="full-disk-"))
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
-    mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
-    try:
-        if mounted:
-            with (folder / "filler").open("wb") as filler:
-                os.posix_fallocate(filler.fileno(), 0, 16_000)
-            yield folder
-        else:
-            (folder / "file").touch()
-            yield folder / "file"
-    finally:
-        if mounted:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:
@@ -575,12 +325,12 @@ def main() -> int:
     async def run() -> Report:
         return await Chaos(options.episodes, options.at_once, options.seed).run()
 
-    report = asyncio.run(run())
+    found = asyncio.run(run())
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(asdict(report), indent=2) + "\n")
-    print(json.dumps(asdict(report), indent=2))
-    wrong = (report.wrong_rewards, report.wrong_kinds, report.leaked)
-    return int(report.rows != report.episodes or any(wrong))
+    options.output.write_text(json.dumps(asdict(found), indent=2) + "\n")
+    print(json.dumps(asdict(found), indent=2))
+    wrong = (found.wrong_rewards, found.wrong_kinds, found.leaked)
+    return int(found.rows != found.episodes or any(wrong))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.chaos import FAULTS
+from benchmarks.chaos_episodes import FAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 

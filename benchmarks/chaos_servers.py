@@ -1,0 +1,131 @@
+"""The resources servers of the chaos: their processes, and what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from conftest import eventually
+from resources_servers.browser_gym.browser.chromium import find_chromium
+from responses_api_agents.browser_agent.tests.stack import served_environment
+
+
+class Servers:
+    """Four resources servers.
+
+    `main` is for most episodes. The Chromium of `fragile` is killed, and its sessions expire soon;
+    `full` has room for one session, `broken` a Chromium that cannot be started again.
+    """
+
+    def __init__(self, stack: ExitStack, folder: Path, at_once: int) -> None:
+        """Start them, up until `stack` ends.
+
+        Args:
+            stack: ends them.
+            folder: for the launcher of a Chromium.
+            at_once: how many sessions `main` has room for.
+        """
+        self.urls: dict[str, str] = {}
+        self._processes: dict[str, set[psutil.Process]] = {}
+        launcher = folder / "chromium"
+        launcher.write_text(f'#!/bin/sh\nexec "{find_chromium().executable}" "$@"\n')
+        launcher.chmod(0o755)
+        few: dict[str, Any] = {"browser_processes": 1, "warm_contexts": 0}
+        configs: dict[str, dict[str, Any]] = {
+            "main": {"max_sessions": at_once, "verify_timeout_s": 20, "warm_contexts": 2},
+            "fragile": {**few, "session_idle_timeout_s": 5},
+            "full": {**few, "max_sessions": 1, "queue_limit": 0},
+            "broken": {**few, "chromium_path": str(launcher)},
+        }
+        for name, config in configs.items():
+            before = children()
+            self.urls[name] = stack.enter_context(served_environment(**config))
+            self._processes[name] = set(psutil.Process().children()) - before
+        launcher.write_text("#!/bin/sh\nexit 1\n")
+        self.kill("broken", "headless")
+
+    def kill(self, server: str, words: str) -> None:
+        """Kill the processes of a server whose command line has these words."""
+        for driver in self._processes[server]:
+            for process in driver.children(recursive=True):
+                try:
+                    if words in " ".join(process.cmdline()):
+                        process.kill()
+                except psutil.Error:
+                    pass  # it has ended meanwhile
+
+    def kill_one_of_main(self, rng: random.Random) -> bool:
+        """Kill a Chromium of `main`; return whether there was one."""
+        mains = [
+            process
+            for driver in self._processes["main"]
+            for process in driver.children()
+            if "headless" in process.name()
+        ]
+        if mains:
+            rng.choice(mains).kill()
+        return bool(mains)
+
+    async def left(self) -> dict[str, dict[str, Any]]:
+        """Return the health of each server that does not get rid of its sessions and callers."""
+        left = {}
+        for name, url in self.urls.items():
+            async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+
+                async def empty(http: httpx.AsyncClient = http) -> bool:
+                    health = (await http.get("/health")).json()
+                    return health["sessions"] == health["queued"] == 0
+
+                try:
+                    await eventually(empty)
+                except TimeoutError:
+                    left[name] = (await http.get("/health")).json()
+        return left
+
+
+def children() -> set[psutil.Process]:
+    """Return what this process has started, directly or not."""
+    return set(psutil.Process().children(recursive=True))
+
+
+def lives(process: psutil.Process) -> bool:
+    """Return whether a process runs."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def session_folders() -> set[Path]:
+    """Return the folders that sessions have on the disk."""
+    return set(Path(tempfile.gettempdir()).glob("browser-gym-*"))
+
+
+@contextmanager
+def full_disk() -> Iterator[Path]:
+    """A folder that nothing can be written to: on a full file system, or else no folder at all."""
+    folder = Path(tempfile.mkdtemp(prefix="full-disk-"))
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    try:
+        if mounted:
+            with (folder / "filler").open("wb") as filler:
+                os.posix_fallocate(filler.fileno(), 0, 16_000)
+            yield folder
+        else:
+            (folder / "file").touch()
+            yield folder / "file"
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
