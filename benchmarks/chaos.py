@@ -75,10 +75,12 @@ class Chaos:
         episodes: how many, each with a row.
         at_once: how many run at a time.
         seed: of the choice of faults.
+        patience_s: how long the agent waits for a resources server.
     """
 
-    def __init__(self, episodes: int, at_once: int, seed: int) -> None:
+    def __init__(self, episodes: int, at_once: int, seed: int, patience_s: float) -> None:
         self._random = random.Random(seed)
+        self._patience_s = patience_s
         self._at_once = at_once
         self._episodes = plan(episodes, self._random)
         self._of_session: dict[str, Episode] = {}
@@ -98,7 +100,7 @@ class Chaos:
             self._refusing = stack.enter_context(refusing_address())
             self._dropping, _ = stack.enter_context(dropping_address())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
-            self._servers = Servers(stack, folder, self._at_once)
+            self._servers = Servers(stack, folder, self._at_once, self._patience_s)
             await self._run_episodes(stack, folder)
             left = await self._servers.left()
         leaked = sum(health["sessions"] + health["queued"] for health in left.values())
@@ -118,7 +120,11 @@ class Chaos:
         model = stack.enter_context(served_model(api, MODEL, max_retries=1, timeout_s=10))
         environment = stack.enter_context(front_of(DEAD_ADDRESS, self._treat_environment))
         disk = stack.enter_context(full_disk())
-        common: Json = {"model": MODEL, "state": "stateless", "environment_timeout_s": 60}
+        common: Json = {
+            "model": MODEL,
+            "state": "stateless",
+            "environment_timeout_s": self._patience_s,
+        }
         async with AsyncExitStack() as agents:
             normal, diskless = [
                 await agents.enter_async_context(
@@ -318,12 +324,15 @@ def main() -> int:
     parser.add_argument("--episodes", type=int, default=300)
     parser.add_argument("--at-once", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1, help="of the choice of faults")
+    parser.add_argument(
+        "--patience", type=float, default=60, help="seconds the agent waits for a server"
+    )
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     logging.getLogger().setLevel(logging.CRITICAL)  # the faults are many, and known
 
     async def run() -> Report:
-        return await Chaos(options.episodes, options.at_once, options.seed).run()
+        return await Chaos(options.episodes, options.at_once, options.seed, options.patience).run()
 
     found = asyncio.run(run())
     options.output.parent.mkdir(parents=True, exist_ok=True)

@@ -124,6 +124,8 @@ def plan(episodes: int, rng: random.Random) -> list[Episode]:
         clicks = rng.randint(2, 4)
         planned.append(Episode(number, "none" if cancelled else fault, clicks, cancelled, by_gym))
     rng.shuffle(planned)
+    # What takes longest does not come last.
+    planned.sort(key=lambda episode: "silent" not in episode.fault)
     return planned
 
 

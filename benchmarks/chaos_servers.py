@@ -27,13 +27,14 @@ class Servers:
     `full` has room for one session, `broken` a Chromium that cannot be started again.
     """
 
-    def __init__(self, stack: ExitStack, folder: Path, at_once: int) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, at_once: int, patience_s: float) -> None:
         """Start them, up until `stack` ends.
 
         Args:
             stack: ends them.
             folder: for the launcher of a Chromium.
             at_once: how many sessions `main` has room for.
+            patience_s: how long the agent waits for them; they wait less for a verifier.
         """
         self.urls: dict[str, str] = {}
         self._processes: dict[str, set[psutil.Process]] = {}
@@ -42,7 +43,11 @@ class Servers:
         launcher.chmod(0o755)
         few: dict[str, Any] = {"browser_processes": 1, "warm_contexts": 0}
         configs: dict[str, dict[str, Any]] = {
-            "main": {"max_sessions": at_once, "verify_timeout_s": 20, "warm_contexts": 2},
+            "main": {
+                "max_sessions": at_once,
+                "verify_timeout_s": patience_s / 3,
+                "warm_contexts": 2,
+            },
             "fragile": {**few, "session_idle_timeout_s": 5},
             "full": {**few, "max_sessions": 1, "queue_limit": 0},
             "broken": {**few, "chromium_path": str(launcher)},

@@ -12,12 +12,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 async def test_every_fault_gives_one_right_row(tmp_path: Path) -> None:
     output = tmp_path / "chaos.json"
-    arguments = ("--episodes", "36", "--at-once", "8", "--output", str(output))
+    arguments = ("--episodes", "36", "--at-once", "8", "--patience", "24")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "benchmarks.chaos",
         *arguments,
+        "--output",
+        str(output),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
     )
