@@ -1,6 +1,5 @@
 """The whole road through the `gym` command: rollouts, Ctrl-C, resume, profile, no leftovers."""
 
-import dataclasses
 import json
 import os
 import re
@@ -16,14 +15,10 @@ import psutil
 import pytest
 
 from scripts import demo
-from scripts.demo_models import SCRIPTED, SCRIPTED_SINGLE_TURN
 from scripts.processes import Processes
 
 DEMO = [sys.executable, str(demo.ROOT / "scripts" / "demo.py")]
 START_TIMEOUT_S = 240
-# The demo's stack, and beside it the agent behind the other environment server.
-SINGLE_TURN = SCRIPTED_SINGLE_TURN.agent
-SINGLE_TURN_CONFIG = f"responses_api_agents/browser_agent/configs/{SINGLE_TURN}.yaml"
 SOLUTIONS = json.loads(
     (demo.ROOT / "resources_servers/browser_gym/demo_gym/solutions.json").read_text()
 )
@@ -62,14 +57,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Processes,
     with (output / "log").open("wb") as log:
         processes = Processes(log)
         try:
-            model = dataclasses.replace(
-                SCRIPTED,
-                overrides=(
-                    *("--config", SINGLE_TURN_CONFIG),
-                    f"++{SINGLE_TURN}.responses_api_agents.browser_agent.artifact_dir={output}/more",
-                ),
-            )
-            demo.start_stack(processes, output, head_port, gym_port, START_TIMEOUT_S, model)
+            demo.start_stack(processes, output, head_port, gym_port, START_TIMEOUT_S)
             yield processes, head_port, output
         finally:
             processes.clean_up()
@@ -108,28 +96,6 @@ def test_rows_before_ctrl_c_survive_and_resume_goes_on(
             assert (output / screenshot).stat().st_size > 1000
 
 
-def test_the_environment_server_that_owns_the_sessions(
-    stack: tuple[Processes, int, Path],
-) -> None:
-    processes, head_port, output = stack
-    tasks, rows_path = output / "few.jsonl", output / "few_rollouts.jsonl"
-    wanted = ("BRD-06", "DOC-05", "CRM-07")
-    lines = (demo.ROOT / "data" / "demo_tasks.jsonl").read_text().splitlines()
-    few = [line for line in lines if any(f'"{task}"' in line for task in wanted)]
-    tasks.write_text("\n".join(few).replace(":8777", f":{_gym_port(output)}") + "\n")
-    run = processes.start(*demo.eval_command(tasks, rows_path, 1, head_port, SINGLE_TURN))
-    assert run.wait(120) == 0
-    rows = {row["verifier_metadata"]["task_id"]: row for row in rows_of(rows_path)}
-    assert rows.keys() == set(wanted)
-    for task_id, row in rows.items():
-        assert not row["mask_sample"], row["failure_reason"]
-        assert row["reward"] == SOLUTIONS[task_id].get("expected_reward", 1), task_id
-        assert row["termination_reason"] == "finished"
-        assert row["final_answer"]
-        assert row["num_turns"] == len(row["turns"]) == len(SOLUTIONS[task_id]["turns"])
-        assert (output / row["first_observation"]["screenshot"]).stat().st_size > 1000
-
-
 def _gym_port(output: Path) -> str:
     match = re.search(r"\+\+demo_gym_port=(\d+)", (output / "log").read_text())
     assert match
@@ -137,10 +103,11 @@ def _gym_port(output: Path) -> str:
 
 
 def test_demo_prints_its_table_and_leaves_nothing(tmp_path: Path) -> None:
+    """With the environment server that opens, grades and closes the sessions itself."""
     output = tmp_path / "demo"
     environment = os.environ | {"TEST_MARK": str(tmp_path), "COLUMNS": "140"}
     done = subprocess.run(
-        [*DEMO, "--tasks", "6", "--repeats", "2", "--output", str(output)],
+        [*DEMO, "--single-turn", "--tasks", "4", "--repeats", "2", "--output", str(output)],
         env=environment,
         capture_output=True,
         text=True,
@@ -151,9 +118,16 @@ def test_demo_prints_its_table_and_leaves_nothing(tmp_path: Path) -> None:
     assert marked(str(tmp_path)) == []
     assert "mean reward" in done.stdout
     rows = rows_of(output / "rollouts.jsonl")
-    assert len(rows) == 12
+    assert len(rows) == 8
     for row in rows:
-        assert row["verifier_metadata"]["task_id"] in done.stdout
+        task_id = row["verifier_metadata"]["task_id"]
+        assert task_id in done.stdout
+        assert not row["mask_sample"], row["failure_reason"]
+        assert row["reward"] == SOLUTIONS[task_id].get("expected_reward", 1), task_id
+        assert row["termination_reason"] == "finished"
+        assert row["final_answer"]
+        assert row["num_turns"] == len(row["turns"]) == len(SOLUTIONS[task_id]["turns"])
+        assert (output / row["first_observation"]["screenshot"]).stat().st_size > 1000
     assert (output / "rollouts_agent_metrics.json").exists()
     assert (output / "rollouts_reward_profiling.jsonl").exists()
 
