@@ -31,6 +31,7 @@ def gym(shared_gym: FakeGym) -> FakeGym:
 def short_waits_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait less for what a page that hangs never gives."""
     monkeypatch.setattr(pulse, "BUSY_AFTER_S", 1)
+    monkeypatch.setattr(pulse, "_RECHECK_S", 0.1)
     monkeypatch.setattr(capture, "SCREENSHOT_TIMEOUT_S", 0.5)
     monkeypatch.setattr(capture, "STORAGE_TIMEOUT_S", 1)
     monkeypatch.setattr(tabs, "TITLE_TIMEOUT_S", 0.5)
