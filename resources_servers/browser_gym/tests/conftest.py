@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from resources_servers.browser_gym.browser import capture, pulse, tabs
 from resources_servers.browser_gym.tests.fake_gym import FakeGym, running_fake_gym
+from resources_servers.browser_gym.verification import gym_client
 
 # A busy machine is no fault of the code, so no example fails for having been slow.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +26,12 @@ def gym(shared_gym: FakeGym) -> FakeGym:
     """A web gym that nobody has asked anything, and that knows no reply."""
     shared_gym.reset()
     return shared_gym
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask a web gym that fails again at once."""
+    monkeypatch.setattr(gym_client, "_pause_s", lambda state: 0)
 
 
 @pytest.fixture

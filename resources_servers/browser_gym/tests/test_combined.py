@@ -7,11 +7,12 @@ import pytest
 
 from resources_servers.browser_gym.browser.page_state import Keep, PageState
 from resources_servers.browser_gym.tests.fake_gym import refusing_address
-from resources_servers.browser_gym.verification import gym_client
 from resources_servers.browser_gym.verification.combined import AllOf, AnyOf
 from resources_servers.browser_gym.verification.contract import Evidence, Verdict
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
+
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 EXAMPLE = {
     "task_id": "C-1",
@@ -58,11 +59,6 @@ async def verdict(name: str, *parts: dict[str, Any]) -> Verdict:
         return await verifier.verify(Evidence("", {}, {}, "yes"))
     finally:
         await verifiers.aclose()
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gym_client, "_pause_s", lambda state: 0)
 
 
 async def test_the_example_row():

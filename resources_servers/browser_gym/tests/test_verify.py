@@ -150,6 +150,7 @@ async def test_gym_api_is_asked(client: Client) -> None:
     }
 
 
+@pytest.mark.usefixtures("no_pauses")
 async def test_gym_that_cannot_answer_is_masked(client: Client, site: str) -> None:
     metadata = task(site, verifier="gym_api", gym_url="http://127.0.0.1:9")
     env_id = await seeded(client, metadata)
