@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 async def test_every_fault_gives_one_right_row(tmp_path: Path) -> None:
     output = tmp_path / "chaos.json"
-    arguments = ("--episodes", "36", "--at-once", "8", "--patience", "24")
+    arguments = ("--episodes", "36", "--at-once", "8", "--patience", "40")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
