@@ -21,10 +21,10 @@ MAX_WORKERS = 8
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many processes `-n auto` tests with.
 
-    Two also on one core, as tests mostly wait; few enough for the memory that each one's Chromium
-    takes.
+    One more than there are cores, as tests mostly wait; few enough for the memory that each one's
+    Chromium takes.
     """
-    return min(max(os.process_cpu_count() or 1, 2), MAX_WORKERS)
+    return min((os.process_cpu_count() or 1) + 1, MAX_WORKERS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
