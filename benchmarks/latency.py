@@ -11,7 +11,7 @@ from benchmarks.measure import Figures, Undo, figure, ratio, take_turns
 from benchmarks.ours import HEIGHT, SETTINGS, WIDTH, Ours, running
 from benchmarks.peer import PeerBackend
 from benchmarks.raw_cdp import RawChromium
-from resources_servers.browser_gym.browser.page import Observation
+from resources_servers.browser_gym.browser.observation import Observation
 
 TEXT = "A text of sixty characters, as long as a form field's value."
 FETCH_MS = 150

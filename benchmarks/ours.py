@@ -10,7 +10,7 @@ from typing import Any
 from resources_servers.browser_gym.actions import parse_action
 from resources_servers.browser_gym.browser.backend import BrowserBackend
 from resources_servers.browser_gym.browser.chromium import find_chromium
-from resources_servers.browser_gym.browser.page import Observation
+from resources_servers.browser_gym.browser.observation import Observation
 from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.session import Session, SessionSettings
 from resources_servers.browser_gym.sessions import Sessions

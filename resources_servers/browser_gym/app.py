@@ -30,7 +30,7 @@ from resources_servers.browser_gym.access import auth_token
 from resources_servers.browser_gym.browser.backend import BrowserError
 from resources_servers.browser_gym.browser.capture import valid_unicode
 from resources_servers.browser_gym.browser.chromium import ChromiumNotFound
-from resources_servers.browser_gym.browser.page import Observation
+from resources_servers.browser_gym.browser.observation import Observation
 from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING
 from resources_servers.browser_gym.configuration import (
     BrowserGymConfig,

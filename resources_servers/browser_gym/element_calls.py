@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym import element_tools as tools
 from resources_servers.browser_gym.access import BearerToken
-from resources_servers.browser_gym.browser.page import ActionResult, Words
+from resources_servers.browser_gym.browser.observation import ActionResult, Words
 from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.strict_json import StrictJson
 

@@ -17,7 +17,7 @@ from resources_servers.browser_gym.event_text import event_text
 from resources_servers.browser_gym.strict_json import find_problem
 
 if TYPE_CHECKING:
-    from resources_servers.browser_gym.browser.page import ActionResult, Observation
+    from resources_servers.browser_gym.browser.observation import ActionResult, Observation
 
 SHOWN_TABS_CHARS = 200
 _SCREENFUL = 0.8  # of the viewport, so that something seen before stays on the screen

@@ -26,7 +26,8 @@ from resources_servers.browser_gym.browser.backend import (
 from resources_servers.browser_gym.browser.capture import Image, ImageFormat, Storage
 from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.final_state import FinalState
-from resources_servers.browser_gym.browser.page import ActionResult, Observation, PageDriver
+from resources_servers.browser_gym.browser.observation import ActionResult, Observation
+from resources_servers.browser_gym.browser.page import PageDriver
 from resources_servers.browser_gym.browser.page_clock import PageClock
 from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
 from resources_servers.browser_gym.browser.policy import (

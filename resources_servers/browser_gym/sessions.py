@@ -31,7 +31,7 @@ from resources_servers.browser_gym.browser.final_state import (
     read_final,
     read_more,
 )
-from resources_servers.browser_gym.browser.page import ActionResult, Observation, Words
+from resources_servers.browser_gym.browser.observation import ActionResult, Observation, Words
 from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
 from resources_servers.browser_gym.browser.policy import normalize_url
 from resources_servers.browser_gym.faults import Fault
