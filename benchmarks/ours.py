@@ -12,7 +12,7 @@ from resources_servers.browser_gym.browser.backend import BrowserBackend
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.browser.observation import Observation
 from resources_servers.browser_gym.browser.pool import LocalPool
-from resources_servers.browser_gym.session import Session, SessionSettings
+from resources_servers.browser_gym.session import Opening, Session, SessionSettings
 from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.task_row import BrowserStart
 
@@ -37,7 +37,8 @@ class Ours:
             browser: a task row's `browser` fields.
         """
         start = BrowserStart.model_validate(browser or {})
-        session, _ = await self._sessions.seed(self.url + query, WIDTH, HEIGHT, start)
+        opening = Opening(self.url + query, WIDTH, HEIGHT, start)
+        session, _ = await self._sessions.seed(opening)
         return session
 
     async def step(

@@ -29,7 +29,7 @@ from resources_servers.browser_gym.browser.backend import BrowserError
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.browser.policy import origin_of
 from resources_servers.browser_gym.browser.pool import LocalLease, LocalPool
-from resources_servers.browser_gym.session import Session, SessionError, SessionSettings
+from resources_servers.browser_gym.session import Opening, Session, SessionError, SessionSettings
 from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.task_row import BrowserStart
 from tests.simulators.http_server import serve
@@ -160,7 +160,8 @@ class _Load:
         text, origin = str(number), origin_of(self._url)
         clock = "step" if number % 2 else "real"
         start = BrowserStart(local_storage={origin: {"mine": text}}, clock=clock)
-        seeding = asyncio.create_task(self._sessions.seed(self._url, 800, 600, start))
+        opening = Opening(self._url, 800, 600, start)
+        seeding = asyncio.create_task(self._sessions.seed(opening))
         if cancelled_in == "seed" and await self._cancel(seeding, "seed"):
             return "cancelled seed"
         session, _ = await seeding

@@ -59,10 +59,10 @@ from resources_servers.browser_gym.judge_client import judge_of
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
 from resources_servers.browser_gym.redaction import without_secrets
 from resources_servers.browser_gym.seed_body import SeedBody, labels_of
-from resources_servers.browser_gym.session import Owner, Session, SessionError
+from resources_servers.browser_gym.session import Opening, Owner, Session, SessionError
 from resources_servers.browser_gym.session_ids import ChosenSessions
 from resources_servers.browser_gym.sessions import Sessions
-from resources_servers.browser_gym.task_row import VerifierMetadata
+from resources_servers.browser_gym.task_row import BrowserStart, VerifierMetadata
 from resources_servers.browser_gym.telemetry import CONTENT_TYPE, Telemetry
 from resources_servers.browser_gym.verdicts import Verdicts
 from resources_servers.browser_gym.verification.contract import Evidence, Verifier
@@ -166,14 +166,14 @@ class BrowserGymServer(SimpleResourcesServer):
 
     async def _seed(self, body: SeedRequest) -> tuple[Session, Observation]:
         with self._telemetry.seeding():
-            return await self._sessions.seed(**self._opening(body, labels_of(body)))
+            return await self._sessions.seed(self._opening(body, labels_of(body)))
 
     async def _seed_named(self, env_id: str, body: SeedRequest) -> tuple[Session, Observation]:
         with self._telemetry.seeding():
             labels = labels_of(body)
             opening = self._opening(body, labels)
-            owner = Owner(env_id, labels.get("task_id") or opening["start_url"])
-            await self._chosen.seed(env_id, owner, **opening)
+            owner = Owner(env_id, labels.get("task_id") or opening.start_url)
+            await self._chosen.seed(env_id, owner, opening)
         return self._sessions.shown(env_id)
 
     async def _seed_chosen(
@@ -185,13 +185,17 @@ class BrowserGymServer(SimpleResourcesServer):
         # NeMo Gym numbers tasks whose rows have no `task_id` outside of `verifier_metadata`.
         labels = {"episode_id": episode, "task_id": task.task_id} | labels_of(row)
         opening = self._opening(row, labels)
-        session = await self._chosen.seed(body.resources_session_id, owner, **opening)
+        session = await self._chosen.seed(body.resources_session_id, owner, opening)
         request.session[SESSION_ID_KEY] = session.session_id
         # This body takes no more; `/observation` tells the rest.
         return ResourcesSeedSessionResponse(resources_session_id=session.session_id)
 
-    def _opening(self, body: SeedRequest, labels: dict[str, str]) -> dict[str, Any]:
-        """Return the arguments of `Sessions.opening` for a task."""
+    def _opening(self, body: SeedRequest, labels: dict[str, str]) -> Opening:
+        """Return what a seed asks for.
+
+        Raises:
+            InvalidTask: it cannot be graded or opened.
+        """
         keep = KEEP_NOTHING
         if body.verifier_metadata is not None:
             keep = self._verifiers.parse_verifier(body.verifier_metadata).keep
@@ -202,15 +206,15 @@ class BrowserGymServer(SimpleResourcesServer):
         width, height = self.config.viewport_width, self.config.viewport_height
         if task.viewport:
             width, height = task.viewport.width, task.viewport.height
-        return {
-            "start_url": start_url,
-            "width": body.viewport_width or width,
-            "height": body.viewport_height or height,
-            "start": task.browser,
-            "gym_url": task.gym_url,
-            "keep": keep,
-            "labels": labels,
-        }
+        return Opening(
+            start_url,
+            body.viewport_width or width,
+            body.viewport_height or height,
+            start=task.browser or BrowserStart(),
+            gym_url=task.gym_url,
+            keep=keep,
+            labels=labels,
+        )
 
     async def close_resources_session(
         self, body: ResourcesCloseSessionRequest

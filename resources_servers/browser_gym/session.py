@@ -34,6 +34,7 @@ from resources_servers.browser_gym.browser.policy import (
     Reach,
     UrlNotAllowed,
     direct_places,
+    normalize_url,
     origin_of,
 )
 from resources_servers.browser_gym.browser.reading import check_selectors
@@ -83,6 +84,29 @@ class SessionSettings:
     timezone: str = "UTC"
     allow_private_addresses: bool = False
     ignore_tls_errors: bool = False
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a session is opened for.
+
+    Attributes:
+        start_url: http(s) address.
+        width: viewport width in CSS px.
+        height: viewport height in CSS px.
+        start: what the browser holds and tells pages, where not the server's defaults.
+        gym_url: http(s) address that pages may reach beside the start page's origin.
+        keep: what grading will want of the session.
+        labels: what the rollout is called, see `BrowserSpec.labels`.
+    """
+
+    start_url: str
+    width: int
+    height: int
+    start: BrowserStart = field(default_factory=BrowserStart)
+    gym_url: str | None = None
+    keep: Keep = KEEP_NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -187,19 +211,12 @@ class Session:
 
 
 async def open_session(
-    backend: BrowserBackend,
-    settings: SessionSettings,
-    start_url: str,
-    width: int,
-    height: int,
-    start: BrowserStart,
-    gym_url: str | None,
-    keep: Keep,
-    session_id: str,
-    labels: Mapping[str, str],
+    backend: BrowserBackend, settings: SessionSettings, opening: Opening, session_id: str
 ) -> tuple[Session, Observation]:
-    """Open a session on `start_url`, or leave nothing behind; see `Sessions.seed`."""
-    own = [start_url, *([gym_url] if gym_url else []), *start.allowed_origins]
+    """Open a session, or leave nothing behind; see `Sessions.opening`."""
+    start, start_url = opening.start, normalize_url(opening.start_url)
+    width, height, keep, labels = opening.width, opening.height, opening.keep, opening.labels
+    own = [start_url, *([opening.gym_url] if opening.gym_url else []), *start.allowed_origins]
     own_origins = [origin_of(url) for url in own]
     defaults = BrowserSpec(
         width,

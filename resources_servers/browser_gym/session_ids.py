@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from resources_servers.browser_gym.browser.backend import BrowserUnavailable
-from resources_servers.browser_gym.session import Owner, Session
+from resources_servers.browser_gym.session import Opening, Owner, Session
 
 if TYPE_CHECKING:
     from resources_servers.browser_gym.sessions import Seeding, Sessions
@@ -57,7 +57,7 @@ class ChosenSessions:
         self._sessions = sessions
         self._seeding: dict[str, tuple[Owner, Seeding]] = {}
 
-    async def seed(self, session_id: str, owner: Owner, **opening: Any) -> Session:
+    async def seed(self, session_id: str, owner: Owner, opening: Opening) -> Session:
         """Return the session of an id, which is opened unless it is or is being opened.
 
         It goes on being opened if the caller goes away, who can ask again or close the id.
@@ -66,7 +66,7 @@ class ChosenSessions:
         Args:
             session_id: chosen by the caller.
             owner: for whom.
-            opening: arguments of `Sessions.opening`.
+            opening: what the session is opened for.
 
         Raises:
             SessionConflict: the id was closed, or is another episode's or task's.
@@ -83,7 +83,7 @@ class ChosenSessions:
             first, work = self._seeding[session_id]
             _check(session_id, first, owner)
         else:
-            work = self._sessions.opening(session_id=session_id, owner=owner, **opening)
+            work = self._sessions.opening(opening, session_id, owner)
             self._seeding[session_id] = owner, work
             work.add_done_callback(lambda _: self._seeding.pop(session_id))
         await asyncio.wait([work])

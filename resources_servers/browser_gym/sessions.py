@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 from playwright.async_api import Error
@@ -32,11 +31,11 @@ from resources_servers.browser_gym.browser.final_state import (
     read_more,
 )
 from resources_servers.browser_gym.browser.observation import ActionResult, Observation, Words
-from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING, Keep
-from resources_servers.browser_gym.browser.policy import normalize_url
+from resources_servers.browser_gym.browser.page_state import KEEP_NOTHING
 from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.session import (
     Finished,
+    Opening,
     Operation,
     Owner,
     Session,
@@ -46,7 +45,6 @@ from resources_servers.browser_gym.session import (
     open_session,
 )
 from resources_servers.browser_gym.session_ids import ClosedBy, ClosedIds
-from resources_servers.browser_gym.task_row import BrowserStart
 
 logger = logging.getLogger(__name__)
 
@@ -94,22 +92,12 @@ class Sessions:
         await asyncio.gather(*(self._give_back(s) for s in list(self._unreleased.values())))
         await self._backend.close()
 
-    async def seed(
-        self,
-        start_url: str,
-        width: int,
-        height: int,
-        start: BrowserStart | None = None,
-        gym_url: str | None = None,
-        keep: Keep = KEEP_NOTHING,
-        *,
-        labels: Mapping[str, str] | None = None,
-    ) -> tuple[Session, Observation]:
-        """Open a session on `start_url`; one whose caller goes away is taken back.
+    async def seed(self, opening: Opening) -> tuple[Session, Observation]:
+        """Open a session; one whose caller goes away is taken back.
 
-        Args and errors are those of `opening`.
+        Errors are those of `opening`.
         """
-        work = self.opening(start_url, width, height, start, gym_url, keep, labels=labels)
+        work = self.opening(opening)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -119,53 +107,25 @@ class Sessions:
             raise
 
     def opening(
-        self,
-        start_url: str,
-        width: int,
-        height: int,
-        start: BrowserStart | None = None,
-        gym_url: str | None = None,
-        keep: Keep = KEEP_NOTHING,
-        *,
-        session_id: str | None = None,
-        owner: Owner | None = None,
-        labels: Mapping[str, str] | None = None,
+        self, opening: Opening, session_id: str | None = None, owner: Owner | None = None
     ) -> Seeding:
-        """Begin to open a session on `start_url`; cancelled, the task leaves nothing behind.
+        """Begin to open a session; cancelled, the task leaves nothing behind.
 
         Args:
-            start_url: http(s) address.
-            width: viewport width in CSS px.
-            height: viewport height in CSS px.
-            start: what the browser holds and tells pages, where not the server's defaults.
-            gym_url: http(s) address that pages may reach beside the start page's origin.
-            keep: what grading will want of the session.
+            opening: what for.
             session_id: one that is not in use; by default a new one.
             owner: who chose it.
-            labels: what the rollout is called.
 
         Raises:
-            UrlNotAllowed: not an http(s) address. The others are the task's:
+            The task's, when it is awaited:
+            UrlNotAllowed: not an http(s) address.
             InvalidTask: the browser refuses what `start` or `keep` says.
             BrowserError: no browser to be had.
             StartPageError: the page did not open.
         """
         if self._shut_down:
             raise BrowserUnavailable("the server is shutting down")
-        opening = functools.partial(
-            open_session,
-            self._backend,
-            self._settings,
-            normalize_url(start_url),
-            width,
-            height,
-            start or BrowserStart(),
-            gym_url,
-            keep,
-            session_id or str(uuid.uuid4()),
-            labels or {},
-        )
-        return self._task(self._seed(opening, owner, labels or {}))
+        return self._task(self._seed(opening, session_id or str(uuid.uuid4()), owner))
 
     async def step(
         self,
@@ -306,15 +266,14 @@ class Sessions:
         raise SessionError(f"there is no session {session_id!r} on this server", Fault.SESSION_GONE)
 
     async def _seed(
-        self,
-        opening: Callable[[], Awaitable[tuple[Session, Observation]]],
-        owner: Owner | None,
-        labels: Mapping[str, str],
+        self, opening: Opening, session_id: str, owner: Owner | None
     ) -> tuple[Session, Observation]:
         try:
-            session, observation = await opening()
+            session, observation = await open_session(
+                self._backend, self._settings, opening, session_id
+            )
         except Exception as error:
-            logger.warning("no session for %s: %s", dict(labels), error)
+            logger.warning("no session for %s: %s", dict(opening.labels), error)
             raise
         session.owner = owner
         session.last_used = time.monotonic()  # opening it may have taken long

@@ -19,7 +19,7 @@ from resources_servers.browser_gym.browser.chromium import (
 from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.demo_gym import server
 from resources_servers.browser_gym.demo_gym.tasks import BROWSER, VIEWPORT, load_tasks, seed_state
-from resources_servers.browser_gym.session import SessionSettings
+from resources_servers.browser_gym.session import Opening, SessionSettings
 from resources_servers.browser_gym.sessions import Sessions
 from resources_servers.browser_gym.task_row import BrowserStart, ClockMode
 from resources_servers.browser_gym.tests.test_demo_gym import SOLUTIONS, grade, results
@@ -136,7 +136,8 @@ async def follow(
     *turns, last = SOLUTIONS[task_id]["turns"]
     start_url = base(gym) + load_tasks()[task_id].start_path
     start = BrowserStart(clock=clock)
-    session, _ = await sessions.seed(start_url, VIEWPORT["width"], VIEWPORT["height"], start)
+    opening = Opening(start_url, VIEWPORT["width"], VIEWPORT["height"], start)
+    session, _ = await sessions.seed(opening)
     if session.freezer:
         session.freezer.thaw()  # its pages have to answer to `watch`
     faults = await watch(session.lease.context, gym, style)

@@ -13,7 +13,13 @@ from resources_servers.browser_gym.browser.backend import BrowserLost, BrowserUn
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.browser.pool import LocalPool
 from resources_servers.browser_gym.browser.tabs import Tabs
-from resources_servers.browser_gym.session import Owner, Session, SessionError, SessionSettings
+from resources_servers.browser_gym.session import (
+    Opening,
+    Owner,
+    Session,
+    SessionError,
+    SessionSettings,
+)
 from resources_servers.browser_gym.session_ids import ChosenSessions
 from resources_servers.browser_gym.sessions import Sessions
 
@@ -30,7 +36,7 @@ async def sessions() -> AsyncIterator[Sessions]:
 
 
 async def opened(sessions: Sessions, site: str) -> str:
-    session, _ = await sessions.seed(f"{site}/links.html", 1280, 720)
+    session, _ = await sessions.seed(Opening(f"{site}/links.html", 1280, 720))
     return session.session_id
 
 
@@ -95,7 +101,7 @@ async def test_a_session_that_is_closed_while_it_is_read_is_not_graded(
 
 async def test_idle_time_begins_once_the_start_page_is_shown(sessions: Sessions, site: str) -> None:
     asked_at = time.monotonic()
-    session, _ = await sessions.seed(f"{site}/slow-page/500", 1280, 720)
+    session, _ = await sessions.seed(Opening(f"{site}/slow-page/500", 1280, 720))
     assert session.last_used - asked_at >= 0.5
     await sessions.end(session.session_id)
 
@@ -110,8 +116,8 @@ async def test_a_shutdown_ends_what_is_being_opened_and_opens_no_more(site: str)
     url = f"{site}/slow-page/5000"
 
     def seed(name: str) -> asyncio.Task[Session]:
-        opening = {"start_url": url, "width": 800, "height": 600}
-        return asyncio.create_task(chosen.seed(name, Owner("e", "t"), **opening))
+        opening = Opening(url, 800, 600)
+        return asyncio.create_task(chosen.seed(name, Owner("e", "t"), opening))
 
     async def begun() -> bool:
         health = await pool.health()
