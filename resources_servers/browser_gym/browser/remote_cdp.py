@@ -186,7 +186,7 @@ class RemoteCdp:
             connection = self._connections.join(session)
         except Exception as error:  # a provider's endpoint that is no address
             self._background.start(self._release(session, broken=True))
-            reason = without_secrets(str(error))
+            reason = bare_addresses(str(error))
             raise _Unreachable(f"the remote browser {session.session_id}: {reason}") from error
         try:
             browser, context = await self._open_context(connection, spec)

@@ -61,7 +61,7 @@ class Delete(Call):
 
 
 class RestOptions(Options):
-    """Options of `rest`; the README describes each."""
+    """Options of `rest`; REMOTE_BROWSERS.md describes each."""
 
     create: Create
     delete: Delete | None = None

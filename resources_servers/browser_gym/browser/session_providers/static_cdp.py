@@ -24,7 +24,7 @@ SET_ASIDE_S = 30
 
 
 class StaticOptions(Options):
-    """Options of `static_cdp`; the README describes each."""
+    """Options of `static_cdp`; REMOTE_BROWSERS.md describes each."""
 
     endpoints: list[Annotated[Text, AfterValidator(cdp_endpoint)]] = Field(min_length=1)
     headers: dict[str, Text] = Field(default_factory=dict)
