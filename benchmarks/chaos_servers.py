@@ -48,7 +48,7 @@ class Servers:
                 "verify_timeout_s": patience_s / 3,
                 "warm_contexts": 2,
             },
-            "fragile": {**few, "session_idle_timeout_s": 5},
+            "fragile": {**few, "session_idle_timeout_s": patience_s / 4},
             "full": {**few, "max_sessions": 1, "queue_limit": 0},
             "broken": {**few, "chromium_path": str(launcher)},
         }
