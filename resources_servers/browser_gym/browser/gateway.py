@@ -15,6 +15,7 @@ import socket
 import struct
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -27,6 +28,10 @@ from resources_servers.browser_gym.browser.driver import is_usable
 CONNECT_TIMEOUT_S = 30
 _ASKING_TIMEOUT_S = 30
 _MAX_REMEMBERED = 1_000
+# A name server may be slow. No page should hold up others by it, nor what else runs in threads.
+_MAX_LOOKUPS, _MAX_LOOKUPS_OF_A_CONTEXT = 64, 8
+_lookups = ThreadPoolExecutor(_MAX_LOOKUPS, "resolve")
+_HOST = re.compile(r"[!-~]+")
 HTTP_PORT = 80
 _CHUNK_BYTES = 64 * 1024
 _VERSION = 5
@@ -50,6 +55,7 @@ class Gateway:
         self.refusals: dict[Place, str] = {}
         """Why places were refused when they were last asked for."""
         self._errors: dict[Place, str] = {}
+        self._asking = asyncio.Semaphore(_MAX_LOOKUPS_OF_A_CONTEXT)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -132,7 +138,8 @@ class Gateway:
         try:
             if self.decide is None:
                 raise PermissionError("nobody uses this context yet")
-            addresses = await self.decide(host, port)
+            async with self._asking:
+                addresses = await self.decide(host, port)
         except PermissionError as error:
             _remember(self.refusals, place, str(error))
             raise
@@ -222,7 +229,9 @@ class Gateways:
 async def resolve(host: str, port: int) -> list[str]:
     """Return a host's addresses, in the order in which to try them; none if it has no known one."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(
+            _lookups, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
     except (OSError, UnicodeError):
         return []
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -288,6 +297,8 @@ async def _read_request(
     if command != _CONNECT:
         _answer(writer, _UNKNOWN_COMMAND)
         raise ValueError("only connections are passed on")
+    if not _HOST.fullmatch(host):
+        raise ValueError("no host")  # it may become a part of a proxy's request
     return host.strip("[]").lower(), port
 
 

@@ -208,6 +208,7 @@ class PageDriver:
         Raises:
             ActionError: the address is not allowed or did not answer.
         """
+        self._reach.opening()
         status = await self._navigation.to(url)
         self._reach.opened()
         if status and status >= 400:

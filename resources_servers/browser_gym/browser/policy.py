@@ -69,15 +69,16 @@ def origin_of(url: str) -> str:
 
 
 def _any_spelling(text: str) -> str:
-    """Return a pattern for `text` in which each character may be percent-encoded."""
-    return "".join(f"(?:{re.escape(char)}|%{ord(char):02x})" for char in text)
+    """Return a pattern for `text` in which each character may be percent-encoded, also twice."""
+    return "".join(f"(?:{re.escape(char)}|%(?:25)*{ord(char):02x})" for char in text)
 
 
+# Pages choose the addresses: a pattern that takes more than linear time would hold up everybody.
+_SLASH = rf"(?:{_any_spelling('/')}|{_any_spelling('\\')})"
+_SLASHES = rf"(?:;[^/%?#]*)?{_SLASH}(?:\.?{_SLASH})*"
 VERIFIER_API = re.compile(
-    r"^https?://[^?#]*/+"
-    + r"/+".join(_any_spelling(part) for part in ("api", "v1"))
-    + r"/+"
-    + _any_spelling("get_")
+    rf"^https?://[^?#]*{_SLASH}"
+    + _SLASHES.join(_any_spelling(part) for part in ("api", "v1", "get_"))
     + f"(?:{_any_spelling('expected')}|{_any_spelling('actual')})"
     + _any_spelling("_state"),
     re.IGNORECASE,
@@ -104,7 +105,7 @@ class Reach:
         allowed_hosts: Sequence[str] | None = None,
         gateway: Gateway | None = None,
     ) -> None:
-        """Prepare; call `enforce` before a page is opened, and `opened` after the start page was.
+        """Prepare; call `enforce` first, and `opening` and `opened` around opening the start page.
 
         Args:
             context: the session's browser context.
@@ -120,7 +121,9 @@ class Reach:
         self._report = report
         self._allowed_hosts = allowed_hosts
         self._gateway = gateway
-        self._opening = True
+        self._opening = False
+        self._start: Request | None = None
+        self._redirected: set[Place] = set()
         self._changed = asyncio.Event()
         self._told: set[Place] = set()
         self._public_names: set[str] = set()
@@ -140,8 +143,15 @@ class Reach:
             await self._context.route(judged, self._judge)
             self._context.on("request", self._on_request)
 
+    def opening(self) -> None:
+        """Begin to open the start page: where it redirects to is the task's own choice.
+
+        To a private address it may come from a private one only: no public site leads us there.
+        """
+        self._opening = True
+
     def opened(self) -> None:
-        """End the opening of the start page: where it redirected to was the task's own choice."""
+        """End the opening of the start page."""
         self._opening = False
         self._changed.set()
 
@@ -166,19 +176,21 @@ class Reach:
         """Return why a URL may not be reached, as far as it tells itself."""
         if not url.startswith("http") or origin_of(url) in self._own:
             return None
-        return self._refusal_of_host(place_of(url)[0])
+        return self._refusal_of_place(place_of(url))
 
-    def _refusal_of_host(self, host: str) -> str | None:
+    def _refusal_of_place(self, place: Place) -> str | None:
+        host, _ = place
         if not self._allow_private and (is_private(host) or host in self._private_names):
             return PRIVATE
-        if self._allowed_hosts is not None and not matches(host, self._allowed_hosts):
-            return NOT_ALLOWED
-        return None
+        if self._allowed_hosts is None or place in self._redirected:
+            return None
+        return None if matches(host, self._allowed_hosts) else NOT_ALLOWED
 
     async def _decide(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses that a place may be reached at; see `gateway.Decide`."""
-        reason = self._refusal_of_host(host)
-        if reason and not await self._is_own((host, port)):
+        place = host, port
+        own = not self._refusal_of_place(place) or await self._is_own(place)
+        if not own and (reason := self._refusal_of_place(place)):
             raise PermissionError(reason)
         addresses = await gateway.resolve(host, port)
         public = [address for address in addresses if not is_private(address)]
@@ -187,7 +199,7 @@ class Reach:
         if public or self._allow_private or not addresses:
             return addresses if self._allow_private else public
         # A name that had a public address before and now has a private one has been rebound.
-        if host in self._public_names or not await self._is_own((host, port)):
+        if host in self._public_names or not await self._is_own(place):
             raise PermissionError(PRIVATE)
         return addresses
 
@@ -198,11 +210,13 @@ class Reach:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_REDIRECT_TOLD_S):
-                while not (own := self._owns(place)) and self._opening:
+                while self._opening and not self._owns(place) and place not in self._redirected:
                     self._changed.clear()
                     await self._changed.wait()
-                return own
         return self._owns(place)
+
+    def _is_public(self, host: str) -> bool:
+        return host in self._public_names or (is_address(host) and not is_private(host))
 
     def _owns(self, place: Place) -> bool:
         return place in map(place_of, self._own)
@@ -241,15 +255,19 @@ class Reach:
                 )
 
     def _on_request(self, request: Request) -> None:
-        if not request.is_navigation_request() or request.url in self._lookups:
+        if not request.is_navigation_request():
             return
-        if self._opening:
-            with contextlib.suppress(Error):  # the first request of a popup has no frame yet
-                if not request.frame.parent_frame:
-                    self._own.add(origin_of(request.url))
-                    self._changed.set()
+        # Redirects only: what a page's first script asks for may come before the opening ends too.
+        if self._opening and (self._start is None or request.redirected_from is self._start):
+            before, self._start = self._start, request
+            self._redirected.add(place_of(request.url))
+            if before is None or not self._is_public(place_of(before.url)[0]):
+                self._own.add(origin_of(request.url))
+            self._changed.set()
         host = urlsplit(request.url).hostname
         if self._gateway or not host or origin_of(request.url) in self._own or is_address(host):
+            return
+        if request.url in self._lookups:
             return
         lookup = asyncio.ensure_future(self._look_up(request, host))
         self._lookups[request.url] = lookup

@@ -15,7 +15,11 @@ _TIMEOUT_S = 30
 
 # Chromium asks us only about URLs of this shape: `*` is any text, `?` one character. Wider than
 # VERIFIER_API, so that every case and percent-encoding of it is among them.
-_SUSPECTS = [{"urlPattern": "http*/???/*??/*???_*_?????*"}, {"urlPattern": "http*%*"}]
+_SUSPECTS = [
+    {"urlPattern": "http*/???/*??/*???_*_?????*"},
+    {"urlPattern": "http*;*_*_*"},
+    {"urlPattern": "http*%*"},
+]
 
 
 async def guard(browser: Browser) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -154,12 +155,12 @@ async def test_no_side_door_leads_to_a_private_address(
 async def test_no_side_door_leads_to_the_verifier(client: Client, home: Seen) -> None:
     env_id = (await open_row(client, f"{home.url}/second.html"))["env_id"]
     api = "/api/v1/get_expected_state?"
-    for way in (api, "/to?to=//API/v1///%67et_actual_state?"):
+    for way in (api, "/to?to=/x//API%2Fv1///%67et_actual_state?"):
         home.paths.clear()
         page = f"{home.url}/side-doors.html?to={quote(way, safe='')}"
         answer = await client.step(env_id, navigate(page), WAIT)
         assert answer["error"] is None
-        asked = [path for path in home.paths if path.startswith(("/api", "//API"))]
+        asked = [path for path in home.paths if path.startswith(("/api", "/x//API"))]
         assert {path.partition("?")[2] for path in asked} <= set(SOCKETS)
         if way.startswith("/to"):
             assert len([path for path in home.paths if path.startswith("/to")]) > 20
@@ -214,6 +215,31 @@ async def test_a_name_of_the_task_leads_to_where_it_led_at_first(
     seen = await strict.step(far["env_id"], navigate(f"http://far.test:{home.port}/links.html"))
     assert home.paths == []
     assert PRIVATE in seen["error"]
+
+
+async def test_a_public_site_leads_to_no_private_address_at_the_start(
+    strict: Client, other: Seen, home: Seen, names: dict[str, list[str]]
+) -> None:
+    names["far.test"] = ["127.0.0.1"]
+    with pytest.MonkeyPatch.context() as public:
+        public.setattr(gateway, "is_private", lambda address: address == "localhost")
+        public.setattr(policy, "is_private", lambda address: address == "localhost")
+        way = f"http://far.test:{home.port}/to?to=http://localhost:{other.port}/second.html"
+        refused = await strict.post("/seed_session", {"start_url": way}, status=503)
+    assert PRIVATE in refused["failure_reason"]
+    assert other.paths == []
+
+
+async def test_slow_name_servers_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(30) and [])
+    lookups = [asyncio.create_task(gateway.resolve(f"{n}.test", 80)) for n in range(50)]
+    try:
+        await asyncio.sleep(0)  # they begin
+        await asyncio.wait_for(asyncio.to_thread(int), 10)
+    finally:
+        answered.set()
+        assert await asyncio.gather(*lookups) == [[]] * 50
 
 
 async def test_only_the_hosts_that_a_task_allows(
@@ -335,6 +361,10 @@ async def test_a_gateway_ends_with_its_context(home: Seen) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", used.port)
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
             assert await reader.read() == b""
+            writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", used.port)
+            writer.write(b"\x05\x01\x00\x05\x01\x00\x03\x06a\r\nb: \x00\x50")
+            assert await reader.read() == b"\x05\x00"
             writer.close()
             await client.post("/close", {"env_id": row["env_id"]})
 

@@ -2,7 +2,12 @@
 
 import pytest
 
-from resources_servers.browser_gym.browser.policy import UrlNotAllowed, normalize_url, origin_of
+from resources_servers.browser_gym.browser.policy import (
+    VERIFIER_API,
+    UrlNotAllowed,
+    normalize_url,
+    origin_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +59,33 @@ def test_refused_addresses(url: str) -> None:
 )
 def test_origins(url: str, origin: str) -> None:
     assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/get_expected_state",
+        "/gym//API/v1///%67et_actual_state?a=b",
+        "/api%2Fv1%2fget_expected_state",
+        "/api%252fv1%5Cget%255factual_state",
+        "/api/.%2Fv1/get_expected_state",
+        "/api;a=b/v1;c/get_expected_state;d",
+    ],
+)
+def test_spellings_of_the_verifiers_api(path: str) -> None:
+    assert VERIFIER_API.match(f"http://gym{path}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/?/api/v1/get_expected_state", "/#/api/v1/get_actual_state", "/api/v1/get_state", "/api/v1"],
+)
+def test_what_is_not_the_verifiers_api(path: str) -> None:
+    assert not VERIFIER_API.match(f"http://gym{path}")
+
+
+@pytest.mark.parametrize(
+    "part", ["/", "api/", "/api/v1", "%2f", "/api;", "%2fapi%2f.", "%25", "/api/v1/get_"]
+)
+def test_a_long_address_is_looked_at_in_linear_time(part: str) -> None:
+    assert not VERIFIER_API.match("http://gym/a" + part * 200_000)  # else this takes hours

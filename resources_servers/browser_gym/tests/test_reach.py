@@ -16,18 +16,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
 from conftest import Client, ClientFactory, running_client
 from resources_servers.browser_gym import session
-from resources_servers.browser_gym.browser import pool
+from resources_servers.browser_gym.browser import navigation, pool
 from resources_servers.browser_gym.browser.addresses import is_private
 from tests.simulators.http_server import serve
 from tests.site import create_site
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 PRIVATE = "it is at a private address, which this task's pages may not reach"
+
+
+def _leaving(request: Request) -> Response:
+    """A page whose first script goes elsewhere."""
+    to = json.dumps(request.query_params["to"])
+    return HTMLResponse(f"<title>Leaving</title><script>location = {to}</script>")
 
 
 def _redirect(request: Request) -> Response:
@@ -37,7 +43,8 @@ def _redirect(request: Request) -> Response:
 @pytest.fixture(scope="module")
 def home() -> Iterator[str]:
     """The origin of the tasks."""
-    app = Starlette(routes=[Route("/to", _redirect), Mount("/", create_site())])
+    leaving = Route("/leaving", _leaving)
+    app = Starlette(routes=[Route("/to", _redirect), leaving, Mount("/", create_site())])
     with serve(app) as url:
         yield url
 
@@ -140,6 +147,25 @@ async def test_redirects_of_the_start_page_lead_to_the_tasks_own_origin(
     assert (seeded["title"], seeded["events"]) == ("Reach", [])
     for url in (f"{home}/links.html", f"{other}/links.html"):
         assert (await strict.step(seeded["env_id"], navigate(url)))["error"] is None
+
+
+async def test_a_script_of_the_start_page_makes_no_origin_the_tasks_own(
+    monkeypatch: pytest.MonkeyPatch, strict: Client, home: str, other: str
+) -> None:
+    opens = navigation.Navigation.to
+
+    async def slowly(self: navigation.Navigation, url: str) -> int | None:
+        context = self._tabs.active.page.context
+        async with context.expect_event("request", lambda request: request.url.startswith(other)):
+            return await opens(self, url)
+
+    monkeypatch.setattr(navigation.Navigation, "to", slowly)
+    seeded = await strict.seed(f"{home}/leaving?to={other}/second.html", **VIEWPORT)
+    assert seeded["title"] == "Leaving"
+    monkeypatch.undo()
+    answer = await strict.step(seeded["env_id"], navigate(f"{other}/second.html"))
+    assert PRIVATE in answer["error"]
+    assert _SEEN[other] == []
 
 
 @pytest.mark.parametrize("where", ["gym_url", "allowed_origins"])
