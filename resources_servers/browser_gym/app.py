@@ -39,7 +39,6 @@ from resources_servers.browser_gym.configuration import (
 )
 from resources_servers.browser_gym.contract import (
     EPISODE_FIELDS,
-    EPISODE_KEY,
     AggregateRequest,
     CloseResponse,
     DumpRequest,
@@ -68,7 +67,11 @@ from resources_servers.browser_gym.verdicts import Verdicts
 from resources_servers.browser_gym.verification.contract import Evidence, Verifier
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.verifiers import Verifiers
-from resources_servers.browser_gym.verify_body import BrowserVerifyRequest, BrowserVerifyResponse
+from resources_servers.browser_gym.verify_body import (
+    BrowserVerifyRequest,
+    BrowserVerifyResponse,
+    take_episode,
+)
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 logger = logging.getLogger(__name__)
@@ -116,13 +119,13 @@ class BrowserGymServer(SimpleResourcesServer):
         app.post("/close", response_model=CloseResponse)(self.close)
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
+        add_error_answers(app)
         element_calls.add_routes(app, self.use_tool)
         element_calls.check_requests(
             app,
             max_bytes=self.config.max_request_bytes,
             token=auth_token(self.config.auth_token),
         )
-        add_error_answers(app)
         outer = app.router.lifespan_context
 
         @asynccontextmanager
@@ -303,7 +306,7 @@ class BrowserGymServer(SimpleResourcesServer):
         row: dict[str, Any] = body.model_dump()
         row["category"] = body.verifier_metadata.get("category")
         row["verifier_metadata"] = without_secrets(body.verifier_metadata)
-        told = row["response"].pop(EPISODE_KEY, None) or {}
+        told = take_episode(row["response"])
         row |= {key: told[key] for key in EPISODE_FIELDS if key in told}
         if told.get("failure_kind"):
             verdict = masked(told["failure_kind"], told.get("failure_reason") or "")

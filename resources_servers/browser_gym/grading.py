@@ -82,6 +82,7 @@ def graded(verdict: Verdict) -> dict[str, Any]:
 
 def masked(kind: str, reason: str) -> dict[str, Any]:
     """Return a row's fields if there is no verdict, which is never a reward that counts."""
+    reason = hide_secrets(reason)
     fields: dict[str, Any] = {
         "reward": 0.0,
         "mask_sample": True,

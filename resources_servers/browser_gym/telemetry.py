@@ -23,6 +23,8 @@ from resources_servers.browser_gym.verification.errors import InvalidTask
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+# An agent may tell of any other, and each would be a time series of its own.
+_OUTCOMES = {"passed", "failed", *(fault.kind for fault in Fault)}
 _SECONDS = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 30, 60, 120)
 
 
@@ -81,8 +83,8 @@ class Telemetry:
             self._step_seconds.labels(phase).observe(ms / 1000)
 
     def verified(self, outcome: str) -> None:
-        """Count a graded rollout: `passed`, `failed` or a failure kind."""
-        self._verifies.labels(outcome).inc()
+        """Count a graded rollout: `passed`, `failed` or a failure kind, if that is one of ours."""
+        self._verifies.labels(outcome if outcome in _OUTCOMES else "other").inc()
 
     def render(self, health: BackendHealth) -> bytes:
         """Return everything as Prometheus text, with the browser supply as given."""

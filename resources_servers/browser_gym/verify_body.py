@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from nemo_gym.base_resources_server import BaseVerifyRequest, BaseVerifyResponse
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from resources_servers.browser_gym.contract import EPISODE_KEY
 
 
 class BrowserVerifyRequest(BaseVerifyRequest):
@@ -46,3 +49,29 @@ class BrowserVerifyResponse(BaseVerifyResponse):
     deliverables_dir: str | None = None
     evidence_screenshots: list[str] = Field(default_factory=list)
     category: str | None = None
+
+
+class _Episode(BaseModel):
+    """What is looked at of what an agent tells of an episode."""
+
+    model_config = ConfigDict(extra="allow")
+
+    final_answer: str | None = None
+    total_seconds: float = 0
+    failure_kind: str | None = None
+    failure_reason: str | None = None
+
+
+def take_episode(response: dict[str, Any]) -> dict[str, Any]:
+    """Take what an agent tells of the episode out of its response; nothing if it tells nothing.
+
+    Raises:
+        RequestValidationError: it is malformed.
+    """
+    told = response.pop(EPISODE_KEY, None) or {}
+    try:
+        return _Episode.model_validate(told).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False)
+        where = ("body", "response", EPISODE_KEY)
+        raise RequestValidationError([d | {"loc": where + d["loc"]} for d in details]) from error

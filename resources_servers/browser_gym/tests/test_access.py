@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from nemo_gym import server_utils
 from starlette.routing import Route
 
 from conftest import RESPONSE, Client, build_server
@@ -162,6 +164,27 @@ async def test_a_secret_is_in_no_log_answer_or_row(
     assert CANARY not in caplog.text
 
 
+_HIDDEN_NAMES = f"http://h/?user[password]={HIDDEN}&api-key={HIDDEN}&sig={HIDDEN}"
+_HIDDEN_WITHIN = f"http://h/?to=http%3A%2F%2Fa%2F%3Ftoken%3D{HIDDEN}&b=1"
+
+
+async def test_what_is_in_a_malformed_body_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    app = build_server()
+    # As NeMo Gym does once the app is made.
+    app.exception_handler(RequestValidationError)(server_utils._validation_exception_handler)
+    metadata = {"browser": {"headers": {"X-Token": CANARY}}}
+    async with asking(app) as http:
+        for path in ("/verify", "/seed_session"):
+            body = {"verifier_metadata": metadata, "resources_session_id": "a"}
+            answer = await http.post(path, json=body)
+            assert answer.status_code == 422
+            assert answer.json()["detail"][0]["loc"][0] == "body"
+            assert CANARY not in answer.text
+    assert "/verify: malformed" in caplog.text
+    assert CANARY not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -175,6 +198,10 @@ async def test_a_secret_is_in_no_log_answer_or_row(
         ),
         ("http://h/a@b?q=token&tokens_used=5", "http://h/a@b?q=token&tokens_used=5"),
         ("mail ann@h and a = b", "mail ann@h and a = b"),
+        ("http://ann:p@ss@h/", f"http://{HIDDEN}@h/"),
+        ("http://h/?user[password]=a&api-key=b&sig=c;d", _HIDDEN_NAMES),
+        ("http://h/?user%5Bpwd%5D=a&b=1", f"http://h/?user%5Bpwd%5D={HIDDEN}&b=1"),
+        ("http://h/?to=http%3A%2F%2Fa%2F%3Ftoken%3Dabc&b=1", _HIDDEN_WITHIN),
     ],
 )
 def test_what_is_hidden_in_a_text(text: str, shown: str) -> None:
@@ -193,3 +220,6 @@ def test_a_row_is_changed_nowhere_else() -> None:
     assert shown["browser"]["cookies"] == [{"name": "a", "value": HIDDEN}]
     shown["browser"]["cookies"] = metadata["browser"]["cookies"]
     assert shown == metadata
+    parts = [{"verifier": "all_of", "verifiers": [{"gym_url": "http://ann:word@h/"}, 1]}]
+    shown = without_secrets({"task_id": "T", "verifiers": parts})
+    assert shown["verifiers"][0]["verifiers"] == [{"gym_url": f"http://{HIDDEN}@h/"}, 1]

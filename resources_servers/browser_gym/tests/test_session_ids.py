@@ -138,6 +138,16 @@ async def test_a_session_from_seed_to_close(client: Client, site: str) -> None:
     told = {"failure_kind": "agent_run_error", "failure_reason": "it fell", "turns": [1]}
     row = await client.post("/verify", rollout | {"response": RESPONSE | {"browser_episode": told}})
     assert (row["mask_sample"], row["failure_kind"]) == (True, "agent_run_error")
+    told = {"failure_kind": "x" * 99, "failure_reason": "no http://ann:word@h/"}
+    row = await client.post("/verify", rollout | {"response": RESPONSE | {"browser_episode": told}})
+    assert row["failure_reason"] == "no http://***@h/"
+    metrics = (await client.http.get("/metrics")).text
+    assert 'outcome="other"' in metrics
+    assert "xxx" not in metrics
+    for malformed in ([1], {"failure_kind": ["x"]}, {"total_seconds": "long"}):
+        response = RESPONSE | {"browser_episode": malformed}
+        refused = await client.post("/verify", rollout | {"response": response}, 422)
+        assert refused["detail"][0]["loc"][:3] == ["body", "response", "browser_episode"]
     told = {"final_answer": "done", "turns": [1], "total_seconds": 5, "reward": 7}
     row = await client.post("/verify", rollout | {"response": RESPONSE | {"browser_episode": told}})
     assert (row["reward"], row["mask_sample"], row["env_id"]) == (1, False, "whole")
