@@ -313,7 +313,7 @@ async def fuzz(
     env_id = opened.raise_for_status().json()["env_id"]
     tally = Tally()
     cases = iter(Fuzzer(openapi, seed, env_id, response))
-    done = False
+    done, unsure = False, 0
 
     async def send() -> None:
         while tally.malformed < count:
@@ -327,14 +327,17 @@ async def fuzz(
                 await http.post("/close", json={"env_id": answer.json()["env_id"]})
 
     async def step_along() -> None:
+        nonlocal unsure
         click = {"type": "click", "x": 100, "y": 50}
         while not done:
             answer = await http.post("/step", json={"env_id": env_id, "action": click})
             if answer.status_code != 200:
                 tally.faults.append(f"the session beside was disturbed: {answer.text[:300]}")
                 return
-            # On a machine with too much to do, a page is refused as busy now and then.
+            # On a machine with too much to do, a page is refused as busy now and then, or does not
+            # respond in time: then it may have been clicked or not.
             tally.steps += answer.json()["error"] is None
+            unsure += answer.json()["error"] is not None
 
     beside = asyncio.create_task(step_along())
     try:
@@ -343,8 +346,8 @@ async def fuzz(
         done = True
         await beside
     stored = (await http.post("/dump_local_storage", json={"env_id": env_id})).json()
-    clicks = json.loads(stored["local_storage_dump"]).get("count", "0")
-    if clicks != str(tally.steps):
+    clicks = int(json.loads(stored["local_storage_dump"]).get("count", "0"))
+    if not tally.steps <= clicks <= tally.steps + unsure:
         tally.faults.append(f"the session beside saw {clicks} clicks, not {tally.steps}")
     closed = await http.post("/close", json={"env_id": env_id})
     if not closed.json()["success"]:
