@@ -55,6 +55,7 @@ from resources_servers.browser_gym.disconnect import while_connected
 from resources_servers.browser_gym.error_answers import add_error_answers
 from resources_servers.browser_gym.grading import Grading, graded, masked
 from resources_servers.browser_gym.judge_client import judge_of
+from resources_servers.browser_gym.malformed import name_fields_only
 from resources_servers.browser_gym.metrics import pass_at_k, rollout_metrics
 from resources_servers.browser_gym.redaction import without_secrets
 from resources_servers.browser_gym.seed_body import SeedBody, labels_of
@@ -120,6 +121,7 @@ class BrowserGymServer(SimpleResourcesServer):
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
         add_error_answers(app)
+        name_fields_only(app)
         element_calls.add_routes(app, self.use_tool)
         element_calls.check_requests(
             app,

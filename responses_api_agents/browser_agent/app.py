@@ -11,7 +11,7 @@ from typing import Any, Literal
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from fastapi import Body, HTTPException, Request
+from fastapi import Body, FastAPI, HTTPException, Request
 from nemo_gym.base_resources_server import (
     AggregateMetrics,
     AggregateMetricsRequest,
@@ -39,6 +39,7 @@ from pydantic import ConfigDict, Field, SecretStr, model_validator
 from resources_servers.browser_gym.access import auth_headers, auth_token
 from resources_servers.browser_gym.contract import EPISODE_KEY
 from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.malformed import name_fields_only
 from resources_servers.browser_gym.redaction import without_secrets
 from responses_api_agents.browser_agent.adapters.base import Adapter
 from responses_api_agents.browser_agent.adapters.functions import Coordinates, FunctionsAdapter
@@ -149,6 +150,12 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         self._model = Transport(self.server_client, self.config.model_server.name)
         self._prices = Prices(self.config.prices)
         self._closing: set[asyncio.Task[None]] = set()
+
+    def setup_webserver(self) -> FastAPI:
+        """Keep what is in malformed rows, which may be secrets, out of answers and log."""
+        app = super().setup_webserver()
+        name_fields_only(app)
+        return app
 
     async def run(self, request: Request, body: BrowserRunRequest) -> BrowserRunResponse:  # type: ignore[override]
         """Run and grade one rollout.
