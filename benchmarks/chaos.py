@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from resources_servers.browser_gym.tests.fake_gym import (
     refusing_address,
     running_fake_gym,
 )
+from resources_servers.browser_gym.tests.fake_judge import NO, YES, fails, running_fake_judge, says
 from responses_api_agents.browser_agent.tests.stack import (
     MODEL,
     running_agent,
@@ -84,7 +85,7 @@ class Chaos:
         self._at_once = at_once
         self._episodes = plan(episodes, self._random)
         self._of_session: dict[str, Episode] = {}
-        self._fragile = asyncio.Semaphore(1)
+        self._alone = asyncio.Semaphore(1)
         self._kills: list[float] = []
         self._complaints: list[str] = []
 
@@ -100,7 +101,9 @@ class Chaos:
             self._refusing = stack.enter_context(refusing_address())
             self._dropping, _ = stack.enter_context(dropping_address())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
-            self._servers = Servers(stack, folder, self._at_once, self._patience_s)
+            judge = stack.enter_context(running_fake_judge())
+            judge.replies = [self._judged]
+            self._servers = Servers(stack, folder, self._at_once, self._patience_s, judge.url)
             await self._run_episodes(stack, folder)
             left = await self._servers.left()
         leaked = sum(health["sessions"] + health["queued"] for health in left.values())
@@ -136,7 +139,8 @@ class Chaos:
                 free = asyncio.Semaphore(self._at_once)
 
                 async def play(episode: Episode) -> None:
-                    async with free:
+                    alone = self._alone if episode.fault in ALONE else nullcontext()
+                    async with alone, free:
                         await self._play(
                             episode, diskless if episode.fault == "disk full" else normal
                         )
@@ -177,12 +181,12 @@ class Chaos:
         metadata: Json = {
             "task_id": str(episode.number),
             "start_url": f"{self._site}/counter.html",
-            "verifier": "local_storage",
-            "assertions": [assertion],
+            "verifier": episode.verifier,
         }
-        if episode.by_gym:
-            del metadata["assertions"]
-            metadata |= {"verifier": "gym_api", "gym_url": self._gym.url}
+        if episode.verifier == "local_storage":
+            metadata["assertions"] = [assertion]
+        elif episode.verifier == "gym_api":
+            metadata["gym_url"] = self._gym.url
         match episode.fault:
             case "start page dead":
                 metadata["start_url"] = f"{DEAD_ADDRESS}/"
@@ -251,30 +255,20 @@ class Chaos:
     async def _treat_environment(self, passing: Passing) -> Response:
         if passing.path == "/seed_session":
             return await self._treat_seed(passing)
-        episode = self._of_session[passing.body["env_id"]]
-        url = self._servers.urls[OTHER_SERVER.get(episode.fault, "main")]
+        # A rollout that is cancelled may close its session before it is seeded.
+        episode = self._of_session.get(passing.body["env_id"])
+        url = self._servers.urls[OTHER_SERVER.get(episode.fault if episode else "", "main")]
         async with httpx.AsyncClient(base_url=url, timeout=120) as client:
             passing = Passing(passing.path, passing.body, client, passing.request)
-            try:
-                return await self._treat(episode, passing)
-            finally:
-                ends = passing.path in ("/verify", "/close")
-                if ends and episode.fault in ALONE and episode.once("released"):
-                    self._fragile.release()
+            return await (self._treat(episode, passing) if episode else passing.forward())
 
     async def _treat_seed(self, passing: Passing) -> Response:
         number = int(passing.body["verifier_metadata"]["task_id"])
         episode = next(e for e in self._episodes if e.number == number)
-        if episode.fault in ALONE:
-            await self._fragile.acquire()
+        self._of_session[passing.body["env_id"]] = episode
         url = self._servers.urls[OTHER_SERVER.get(episode.fault, "main")]
         async with httpx.AsyncClient(base_url=url, timeout=120) as client:
             seeded = await Passing(passing.path, passing.body, client, passing.request).forward()
-        body = json.loads(bytes(seeded.body))
-        if "env_id" in body:
-            self._of_session[body["env_id"]] = episode
-        elif episode.fault in ALONE:
-            self._fragile.release()
         cut = episode.fault == "seeds cut"
         cut = cut or (episode.fault == "seed cut once" and episode.once("seed cut"))
         return CutOff() if cut else seeded
@@ -297,7 +291,10 @@ class Chaos:
             case "step cut once" if stepping and episode.once(str(passing.body["operation_id"])):
                 await passing.forward()
                 return CutOff()
-            case "verdict cut" if passing.path == "/verify":
+            case "verdicts cut" if passing.path == "/verify":
+                await passing.forward()
+                return CutOff()
+            case "verdict cut once" if passing.path == "/verify" and episode.once("verdict cut"):
                 await passing.forward()
                 return CutOff()
         return await passing.forward()
@@ -316,6 +313,15 @@ class Chaos:
                     pass
         result = "pass" if stored.get("count") == str(episode.asked_clicks) else "fail"
         return answer({"assertions": [{"title": "clicks", "result": result}]})
+
+    def _judged(self, body: Json) -> Response:
+        episode = self._asked_about(body["input"])
+        match episode.fault:
+            case "judge fails":
+                return fails(503)(body)
+            case "judge rambles":
+                return says("Hard to say.")(body)
+        return (YES if episode.reward else NO)(body)
 
 
 def main() -> int:

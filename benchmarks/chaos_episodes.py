@@ -22,6 +22,7 @@ FAULTS: dict[str, Fault | None] = {
     "tab crashes": None,
     "seed cut once": None,
     "step cut once": None,
+    "verdict cut once": None,
     "provider fails once": None,
     "neighbour dies": None,
     "browser dies": Fault.BROWSER_DIED,
@@ -34,7 +35,7 @@ FAULTS: dict[str, Fault | None] = {
     "environment silent": Fault.SERVER_SILENT,
     "environment errs": Fault.SERVER_ERROR,
     "seeds cut": Fault.SERVER_DROPPED,
-    "verdict cut": Fault.SERVER_DROPPED,
+    "verdicts cut": Fault.SERVER_DROPPED,
     "provider out of quota": Fault.MODEL_QUOTA,
     "provider errs": Fault.MODEL_DOWN,
     "provider cuts": Fault.MODEL_DOWN,
@@ -45,6 +46,8 @@ FAULTS: dict[str, Fault | None] = {
     "verifier unreachable": Fault.VERIFIER_UNREACHABLE,
     "verifier drops": Fault.VERIFIER_DROPPED,
     "verifier silent": Fault.VERIFIER_SILENT,
+    "judge fails": Fault.JUDGE_FAILED,
+    "judge rambles": Fault.JUDGE_UNPARSEABLE,
     "disk full": Fault.DISK_FULL,
 }
 """What is injected, and the line of the table of faults that the row must name, if it is masked."""
@@ -52,8 +55,18 @@ FAULTS: dict[str, Fault | None] = {
 PLAIN = ("none", "too few clicks")
 ALONE = ("tab crashes", "browser dies", "session expires")
 """Faults that would hit others too: these episodes have a server to themselves, one at a time."""
-OTHER_SERVER = {"pool full": "full", "no browser": "broken", **dict.fromkeys(ALONE, "fragile")}
-OF_VERIFIER = ("verifier errs", "verdict unusable", "verifier silent")
+OTHER_SERVER = {
+    "pool full": "full",
+    "no browser": "broken",
+    "tab crashes": "fragile",
+    "browser dies": "fragile",
+    "session expires": "impatient",
+}
+GRADED_BY = {
+    **dict.fromkeys(("verifier errs", "verdict unusable", "verifier silent"), "gym_api"),
+    **dict.fromkeys(("judge fails", "judge rambles"), "judge"),
+}
+VERIFIERS = ("local_storage", "local_storage", "gym_api", "judge")
 
 
 @dataclass
@@ -64,7 +77,7 @@ class Episode:
     fault: str
     clicks: int
     cancelled: bool
-    by_gym: bool
+    verifier: str
     seen: Counter[str] = field(default_factory=Counter)
     started: float = 0
     ended: float = 0
@@ -120,9 +133,10 @@ def plan(episodes: int, rng: random.Random) -> list[Episode]:
         fault = others[every] if every < len(others) else "none"
         if fault == "none" and rng.random() < 0.3:
             fault = "too few clicks"
-        by_gym = fault in OF_VERIFIER or rng.random() < 0.3
+        verifier = GRADED_BY.get(fault) or rng.choice(VERIFIERS)
         clicks = rng.randint(2, 4)
-        planned.append(Episode(number, "none" if cancelled else fault, clicks, cancelled, by_gym))
+        fault = "none" if cancelled else fault
+        planned.append(Episode(number, fault, clicks, cancelled, verifier))
     rng.shuffle(planned)
     # What takes longest does not come last.
     planned.sort(key=lambda episode: "silent" not in episode.fault)

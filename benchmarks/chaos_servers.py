@@ -17,17 +17,20 @@ import psutil
 
 from conftest import eventually
 from resources_servers.browser_gym.browser.chromium import find_chromium
+from resources_servers.browser_gym.tests.fake_judge import JUDGE_REF, OwnClient, client_of
 from responses_api_agents.browser_agent.tests.stack import served_environment
 
 
 class Servers:
-    """Four resources servers.
+    """Five resources servers.
 
-    `main` is for most episodes. The Chromium of `fragile` is killed, and its sessions expire soon;
-    `full` has room for one session, `broken` a Chromium that cannot be started again.
+    `main` is for most episodes. The Chromium of `fragile` is killed, sessions of `impatient` expire
+    soon; `full` has room for one session, `broken` a Chromium that cannot be started again.
     """
 
-    def __init__(self, stack: ExitStack, folder: Path, at_once: int, patience_s: float) -> None:
+    def __init__(
+        self, stack: ExitStack, folder: Path, at_once: int, patience_s: float, judge_url: str
+    ) -> None:
         """Start them, up until `stack` ends.
 
         Args:
@@ -35,20 +38,28 @@ class Servers:
             folder: for the launcher of a Chromium.
             at_once: how many sessions `main` has room for.
             patience_s: how long the agent waits for them; they wait less for a verifier.
+            judge_url: of the judge's model server.
         """
         self.urls: dict[str, str] = {}
         self._processes: dict[str, set[psutil.Process]] = {}
         launcher = folder / "chromium"
         launcher.write_text(f'#!/bin/sh\nexec "{find_chromium().executable}" "$@"\n')
         launcher.chmod(0o755)
-        few: dict[str, Any] = {"browser_processes": 1, "warm_contexts": 0}
+        judge: dict[str, Any] = {
+            "server_client": client_of(OwnClient, judge_url),
+            "judge_model_server": JUDGE_REF,
+            "judge_attempts": 2,
+        }
+        few: dict[str, Any] = {**judge, "browser_processes": 1, "warm_contexts": 0}
         configs: dict[str, dict[str, Any]] = {
             "main": {
+                **judge,
                 "max_sessions": at_once,
                 "verify_timeout_s": patience_s / 3,
                 "warm_contexts": 2,
             },
-            "fragile": {**few, "session_idle_timeout_s": patience_s / 4},
+            "fragile": few,
+            "impatient": {**few, "session_idle_timeout_s": 2},
             "full": {**few, "max_sessions": 1, "queue_limit": 0},
             "broken": {**few, "chromium_path": str(launcher)},
         }

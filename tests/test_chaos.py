@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 async def test_every_fault_gives_one_right_row(tmp_path: Path) -> None:
     output = tmp_path / "chaos.json"
-    arguments = ("--episodes", "36", "--at-once", "8", "--patience", "40")
+    arguments = ("--episodes", "40", "--at-once", "8", "--patience", "40")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -26,7 +26,7 @@ async def test_every_fault_gives_one_right_row(tmp_path: Path) -> None:
     printed, _ = await process.communicate()
     assert process.returncode == 0, printed.decode()
     report = json.loads(output.read_text())
-    assert report["rows"] == report["episodes"] == 36
+    assert report["rows"] == report["episodes"] == 40
     # What was to fail did fail: a run without faults would find nothing wrong.
     assert set(report["faults"]) >= set(FAULTS) - {"none", "too few clicks"}
     assert report["masked"] >= sum(fault is not None for fault in FAULTS.values())
