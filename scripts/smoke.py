@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 WIDTH, HEIGHT = 800, 600
 ANSWER = "smoke test"
-TOKEN_VARIABLE = "BROWSER_GYM_TOKEN"
+TOKEN_VARIABLE = "BROWSER_GYM_AUTH_TOKEN"
 PAGE = b"""<!doctype html><meta charset="utf-8"><title>Smoke</title>
 <style>body { margin: 0 } * { position: absolute; left: 0; width: 800px; height: 100px }
 body, html { height: 600px; background: #eef }</style>
@@ -237,7 +237,11 @@ def _own_page() -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the smoke test; 0 if all is well, 1 if something is wrong."""
-    parser = argparse.ArgumentParser(prog="make smoke", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="make smoke",
+        description=__doc__,
+        epilog=f"If the server asks for a token: it is read from {TOKEN_VARIABLE}.",
+    )
     parser.add_argument("url", help="of the resources server, as `gym env start` prints it")
     parser.add_argument(
         "--start-url",

@@ -31,7 +31,9 @@ invite join login logout message order pay post publish purchase register remove
 save schedule send share submit subscribe unsubscribe update upload vote write
 """
 _AS_THEY_STAND = """
-bought paid sent wrote written follow check-out fill-in fill-out log-in log-out sign-in sign-up
+bought paid sent wrote written follow bookings? reservations? registrations? subscriptions?
+donations? enrolments? enrollments? check(?:s|ed|ing)?-out fill(?:s|ed|ing)?-(?:in|out)
+log(?:s|ged|ging)?-(?:in|out) sign(?:s|ed|ing)?-(?:in|up)
 """
 
 
@@ -68,7 +70,7 @@ def changing_words(question: str, site: str) -> list[str]:
     addresses, as in `Booking.com`, do not count.
     """
     text = re.sub(r"https?://\S+|\b[\w-]+(?:\.[\w-]+)+", " ", question.casefold())
-    text = text.replace(site.casefold(), " ")
+    text = re.sub(rf"\b{re.escape(site.casefold())}\b", " ", text)
     return list(dict.fromkeys(match[0] for match in _CHANGING.finditer(text)))
 
 

@@ -89,6 +89,8 @@ def test_tasks_are_chosen(files: tuple[Path, Path]):
     [
         ("Book a table and pay for it.", ["book", "pay"]),
         ("Sign up, then sign-in.", ["sign up", "sign-in"]),
+        ("Signing up, I signed up", ["signing up", "signed up"]),
+        ("A reservation; find the bookings page", ["reservation", "bookings"]),
         ("Submitted replies; buying, bought", ["submitted", "replies", "buying", "bought"]),
         ("adding, saved, cancelled", ["adding", "saved", "cancelled"]),
         ("Which books were ordered most?", ["books", "ordered"]),
