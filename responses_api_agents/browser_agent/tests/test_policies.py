@@ -1,0 +1,236 @@
+"""What open-weight models write, to canonical actions."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resources_servers.browser_gym.actions import parse_action
+from responses_api_agents.browser_agent import policies as package
+from responses_api_agents.browser_agent.policies import policies
+from responses_api_agents.browser_agent.policies.base import FINISH_ALONE, Parsed, Policy
+from responses_api_agents.browser_agent.policies.frames import QWEN_25, Grid, Resized
+from responses_api_agents.browser_agent.tests.policy_examples import (
+    EXAMPLES,
+    HEIGHT,
+    WIDTH,
+    Meaning,
+)
+from tests.documented import first_column
+
+README = Path(package.__file__).parent / "README.md"
+DEFAULTS = {"x": None, "y": None, "dx": 0, "dy": 0, "button": "left", "count": 1}
+TEXT_FAMILIES = sorted(policies().keys() - {"functions", "functions_per_mille"})
+FEW = settings(max_examples=30, deadline=None)
+"""Many families share what is tried here."""
+MARKS = [
+    "<tool_call>", "</tool_call>", "<function=computer_use>", "<parameter=action>",
+    "</parameter>", '{"name": "computer_use", "arguments": {', '"action": "left_click"',
+    '"coordinate": [1, 1e400]', "Action: ", "\nAction: click(", "point='<point>", "</point>')",
+    "<seed:tool_call>", "```python\n", "```", "pyautogui.click(", "x=", "9" * 400,
+    "computer.terminate(", "status='success'", "Memory:", "left_click(start_box='",
+    "<|begin_of_box|>", '{"action": {"name": "click", "x": -1', "[[[[", "}}", "'''", '"', "\\",
+    "\ud800", "\x00", "eval(", "__import__('os')", "NaN", "</think>", "(" * 50,
+]  # fmt: skip
+
+
+def parse(policy: str, text: str) -> Parsed:
+    return policies()[policy].parse(text, WIDTH, HEIGHT)
+
+
+def check(parsed: Parsed) -> None:
+    """Check that a reply comes to something the environment and the next request can take."""
+    for action in parsed.actions:
+        parse_action(action)
+    orjson.dumps([parsed.actions, parsed.answer, parsed.error])
+    assert parsed.actions or parsed.error or parsed.answer is not None
+    assert parsed.answer is None or not parsed.error
+    assert len(parsed.error or "") < 1000
+
+
+@pytest.mark.parametrize(
+    ("policy", "text", "meaning"),
+    [(policy, *example[1:]) for policy, examples in EXAMPLES.items() for example in examples],
+)
+def test_documented_actions(policy: str, text: str, meaning: Meaning) -> None:
+    parsed = parse(policy, text)
+    check(parsed)
+    if meaning is None:
+        assert parsed.error
+        assert not parsed.actions
+    elif isinstance(meaning, str):
+        assert parsed == Parsed(answer=meaning)
+    else:
+        assert parsed.error is None
+        assert [_plain(action) for action in parsed.actions] == [_plain(a) for a in meaning]
+
+
+def _plain(action: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in action.items() if DEFAULTS.get(name, ...) != value}
+
+
+@pytest.mark.parametrize("policy", TEXT_FAMILIES)
+def test_all_actions_are_documented_told_and_tested(policy: str) -> None:
+    family = policies()[policy]
+    assert {example[0] for example in EXAMPLES[policy]} == family.actions.keys()
+    text = README.read_text("utf-8")
+    heading = re.search(rf"^\| (Action of [^|]*`{policy}`[^|]*) \|", text, re.MULTILINE)
+    assert heading
+    assert first_column(README, heading[1]) == family.actions.keys()
+    prompt = family.system_prompt(WIDTH, HEIGHT)
+    assert all(name in prompt for name in family.actions)
+
+
+def test_families_are_documented() -> None:
+    assert first_column(README, "`policy`") == policies().keys()
+    budgets = dict(
+        re.findall(r"^\| `(\w+)` .*\| (\d+|–) \|$", README.read_text("utf-8"), re.MULTILINE)
+    )
+    assert budgets == {name: str(p.screenshots or "–") for name, p in policies().items()}
+
+
+@pytest.mark.parametrize("policy", policies())
+@FEW
+@given(text=st.text() | st.lists(st.sampled_from(MARKS) | st.text(max_size=5)).map("".join))
+def test_any_text_is_survived(policy: str, text: str) -> None:
+    check(parse(policy, text))
+
+
+@pytest.mark.parametrize("policy", TEXT_FAMILIES)
+@FEW
+@given(data=st.data())
+def test_any_change_of_a_valid_reply_is_survived(policy: str, data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([example[1] for example in EXAMPLES[policy]]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 12)))
+        text = text[:start] + data.draw(st.sampled_from(MARKS) | st.text(max_size=4)) + text[end:]
+    check(parse(policy, text))
+
+
+@pytest.mark.parametrize("policy", policies())
+@FEW
+@given(
+    name=st.sampled_from(["computer_use", "click", "type", "navigate"]) | st.text(),
+    arguments=st.dictionaries(
+        st.sampled_from(["action", "x", "y", "coordinate", "text", "url", "keys", "point"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+            | st.sampled_from(["left_click", "key", "scroll", "type"]),
+            lambda inner: st.lists(inner, max_size=3),
+            max_leaves=5,
+        ),
+    ).map(json.dumps)
+    | st.text(),
+)  # fmt: skip
+def test_any_function_call_is_survived(policy: str, name: str, arguments: str) -> None:
+    check(policies()[policy].parse_function(name, arguments, WIDTH, HEIGHT))
+
+
+@pytest.mark.parametrize("policy", policies())
+def test_long_replies_are_read_in_one_pass(policy: str) -> None:
+    """Each would take minutes if the time were quadratic in the length."""
+    for mark in [*MARKS, "<parameter=a>", "<function=", "'", "a=", "[", "click(", "\\'"]:
+        if len(mark) < 30:
+            check(parse(policy, "Action: ```\n<tool_call><function=a>click('" + mark * 20_000))
+
+
+def test_functions_that_a_server_finds_mean_the_same() -> None:
+    qwen = policies()["qwen3_vl"]
+    call = '{"action": "left_click", "coordinate": [500, 500]}'
+    found = qwen.parse_function("computer_use", call, WIDTH, HEIGHT)
+    assert (found.actions[0]["x"], found.actions[0]["y"]) == (640, 360)
+    per_mille = policies()["functions_per_mille"]
+    found = per_mille.parse_function("click", '{"x": 500, "y": 500}', WIDTH, HEIGHT)
+    assert found.actions == [{"type": "click", "x": 640, "y": 360}]
+    assert [tool["name"] for tool in per_mille.tools(WIDTH, HEIGHT)] == list(per_mille.actions)
+
+
+@pytest.mark.parametrize(
+    ("policy", "text", "actions", "words"),
+    [
+        ("qwen3_vl", '<tool_call>{"name": "computer_use"}', 0, "'action' is missing"),
+        ("qwen3_vl", '<tool_call>{"name": "bash", "arguments": {}}', 0, "no tool 'bash'"),
+        ("opencua", "```\npyautogui.click(1, 2)\nimport os\n```", 0, "not 'import os"),
+        ("opencua", "```\npyautogui.click(x=get(), y=1)\n```", 0, "'get(), y=1"),
+        ("opencua", "```\npyautogui.click(1, 2)\npyautogui.screenshot()```", 1, "'screenshot'"),
+        ("opencua", "```\npyautogui.click(1, 2)\ncomputer.terminate('success')```", 1, "run"),
+        ("ui_tars_1_5", "Action: click(point='<point>5000 1</point>')", 0, "x is 5000"),
+        ("ui_tars_1_5", "Action: click(point='middle')", 0, "must be a point"),
+        ("opencua", "```\npyautogui.keyDown('alt')\npyautogui.click()```", 0, "Alt cannot be held"),
+        ("ui_tars_1_5", "Action: release(key='ctrl')", 0, "Control is not held"),
+        ("glm_v", "left_click(start_box='[1,2]', speed=3)", 0, "no field 'speed'"),
+        ("holo3", '{"tool_call": {"tool_name": "click", "x": 1}}', 0, "'y' is missing"),
+        ("molmoweb", '{"name": "click", "x": 101, "y": 1}', 0, "from 0 to 100"),
+    ],
+)
+def test_the_model_is_told_what_is_wrong(policy: str, text: str, actions: int, words: str) -> None:
+    parsed = parse(policy, text)
+    assert len(parsed.actions) == actions
+    assert words in (parsed.error or "")
+
+
+def test_keys_are_held_up_to_their_release() -> None:
+    code = """pyautogui.keyDown('ctrl')
+pyautogui.click(x=322, y=182)
+pyautogui.hotkey('Ctrl', 'c')
+pyautogui.press('v')
+pyautogui.keyUp('ctrl')
+pyautogui.keyDown('alt')
+pyautogui.keyUp('alt')
+pyautogui.press('x')"""
+    click, *keys = parse("opencua", f"```python\n{code}\n```").actions
+    assert click["modifiers"] == ["Control"]
+    chords = [chord for key in keys for chord in key["chords"]]
+    assert chords == [["Ctrl", "c"], ["Control", "v"], ["Alt"], ["x"]]
+
+
+def test_reasoning_before_a_reply_is_none_of_it() -> None:
+    text = '<think>First <tool_call>{"no": 1}</tool_call></think>\n' + EXAMPLES["qwen3_vl"][0][1]
+    assert parse("qwen3_vl", text) == parse("qwen3_vl", EXAMPLES["qwen3_vl"][0][1])
+
+
+def test_a_reply_that_ends_at_its_stop_string_is_whole() -> None:
+    text = EXAMPLES["fara_1_5"][0][1]
+    assert parse("fara_1_5", text.removesuffix("</tool_call>")) == parse("fara_1_5", text)
+
+
+def test_the_task_is_finished_in_a_reply_of_its_own() -> None:
+    tool = '<tool_call>{"name": "computer_use", "arguments": {"action": %s}}</tool_call>'
+    both = tool % '"left_click"' + tool % '"answer", "text": "42"'
+    parsed = parse("qwen3_vl", both)
+    assert ([a["type"] for a in parsed.actions], parsed.error) == (["click"], FINISH_ALONE)
+
+
+@pytest.mark.parametrize(
+    ("size", "resized"),
+    [
+        ((1280, 720), (1288, 728)),
+        ((1440, 900), (1428, 896)),
+        ((1920, 1080), (1932, 1092)),
+        ((40, 40), (56, 56)),
+        ((8000, 4000), (5068, 2520)),
+    ],
+)
+def test_resizing_of_qwen_2_5(size: tuple[int, int], resized: tuple[int, int]) -> None:
+    assert QWEN_25.size(*size) == resized
+
+
+@FEW
+@given(st.integers(1, 4000), st.integers(1, 4000), st.integers(0, 10), st.integers(0, 10))
+def test_points_lie_on_the_screen(width: int, height: int, x: int, y: int) -> None:
+    for frame in (Grid(1000), QWEN_25, Resized(32, 65536, 16777216)):
+        view = frame.view(width, height)
+        point = view.point(view.columns * x / 10, view.rows * y / 10)
+        assert 0 <= point["x"] < width
+        assert 0 <= point["y"] < height
+
+
+def test_a_policy_needs_nothing_but_its_file() -> None:
+    assert all(isinstance(policy, Policy) for policy in policies().values())
+    assert [policy.name for policy in policies().values()] == list(policies())
