@@ -47,10 +47,12 @@ from responses_api_agents.browser_agent.adapters.generic import GenericAdapter
 from responses_api_agents.browser_agent.adapters.history import HistoryPolicy
 from responses_api_agents.browser_agent.adapters.openai import ComputerTool, OpenAIAdapter, State
 from responses_api_agents.browser_agent.adapters.openai_actions import browser_function_tools
+from responses_api_agents.browser_agent.adapters.policy import PolicyAdapter
 from responses_api_agents.browser_agent.cost import Price, Prices
 from responses_api_agents.browser_agent.environment import Environment, SeededEnvironment
 from responses_api_agents.browser_agent.episode import Episode, Limits, SafetyPolicy
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_model
+from responses_api_agents.browser_agent.policies import policies
 from responses_api_agents.browser_agent.trajectory import (
     Record,
     Screenshots,
@@ -70,7 +72,9 @@ class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
     resources_server: ResourcesServerRef
     model_server: ModelServerRef
     model: str
-    adapter: Literal["openai", "generic"] = "openai"
+    adapter: Literal["openai", "generic", "policy"] = "openai"
+    policy: str | None = None
+    trained_screenshots: bool = False
     computer_tool: ComputerTool | Literal["functions"] = "auto"
     state: State = "previous_response_id"
     history: HistoryPolicy = HistoryPolicy()
@@ -90,8 +94,15 @@ class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
 
     @model_validator(mode="after")
     def _fits_the_adapter(self) -> "BrowserAgentConfig":
-        other = {"openai": ("functions",), "generic": ("computer",)}[self.adapter]
-        if self.computer_tool in other:
+        other = {
+            "openai": ("functions",),
+            "generic": ("computer",),
+            "policy": ("computer", "computer_use_preview", "functions"),
+        }
+        if self.adapter == "policy" and self.policy not in policies():
+            known = ", ".join(policies())
+            raise ValueError(f"policy: the policy adapter needs one of {known}")
+        if self.computer_tool in other[self.adapter]:
             raise ValueError(
                 f"computer_tool: the {self.adapter} adapter does not offer {self.computer_tool!r}"
             )
@@ -339,6 +350,14 @@ def _adapter(config: BrowserAgentConfig) -> Adapter:
         "browser_functions": config.browser_functions,
         "history": config.history,
     }
+    if config.adapter == "policy":
+        family = policies()[config.policy or ""]
+        history = config.history
+        if config.trained_screenshots and family.screenshots:
+            history = HistoryPolicy(policy="last_n", keep=family.screenshots)
+        elif "history" not in config.model_fields_set:
+            history = HistoryPolicy(max_image_bytes=None)  # nothing is ever taken out
+        return PolicyAdapter(**common | {"history": history}, policy=family)
     if config.adapter == "openai":
         tool = config.computer_tool
         assert tool != "functions"

@@ -41,7 +41,8 @@ class Call:
 
     Attributes:
         call_id: the provider's.
-        kind: `computer` for the computer tool, `function` for a function tool.
+        kind: `computer` for the computer tool, `function` for a function tool, `text` for what a
+            message says.
         native: the provider's untouched item.
         actions: canonical actions to run in order.
         error: why the call stops after its `actions`; told to the model as the next one's result.
@@ -49,7 +50,7 @@ class Call:
     """
 
     call_id: str
-    kind: Literal["computer", "function"]
+    kind: Literal["computer", "function", "text"]
     native: Item
     actions: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None

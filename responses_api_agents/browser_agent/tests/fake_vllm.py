@@ -1,0 +1,83 @@
+"""A small stand-in for NeMo Gym's `vllm_model`: its own converter around a script.
+
+What the converter refuses, this refuses. Tokens are made up, but carried as NeMo Gym does: on the
+last item of a reply, and expected back on the assistant message of the chat.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Body, FastAPI
+from nemo_gym.openai_utils import (
+    NeMoGymChatCompletion,
+    NeMoGymResponse,
+    NeMoGymResponseCreateParamsNonStreaming,
+)
+from nemo_gym.responses_converter import ResponsesConverter
+
+Json = dict[str, Any]
+TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
+
+
+class FakeVllm:
+    """The server.
+
+    Attributes:
+        chats: the messages of each request, as a chat.
+        tokens: the token fields of each reply.
+    """
+
+    def __init__(self, script: Callable[[int], Json]) -> None:
+        """Answer with assistant messages.
+
+        Args:
+            script: given how many replies came before, returns `content` and `tool_calls`.
+        """
+        self.chats: list[list[Json]] = []
+        self.tokens: list[Json] = []
+        self._script = script
+        self._converter = ResponsesConverter(return_token_id_information=True)
+        self._ids = itertools.count(1)
+        self.app = FastAPI()
+        self.app.post("/v1/responses", response_model=None)(self._respond)
+
+    async def _respond(
+        self, body: NeMoGymResponseCreateParamsNonStreaming = Body()
+    ) -> NeMoGymResponse:
+        chat = self._converter.responses_to_chat_completion_create_params(
+            body.model_copy(deep=True)
+        )
+        messages = chat.model_dump(mode="json", exclude_unset=True)["messages"]
+        echoed = [
+            {field: message.get(field) for field in TOKEN_FIELDS}
+            for message in messages
+            if message["role"] == "assistant"
+        ]
+        assert echoed == self.tokens, "the model's items did not come back with their tokens"
+        prompt = [token for fields in self.tokens[-1:] for token in _seen(fields)]
+        prompt += [next(self._ids), next(self._ids)]
+        generated = [next(self._ids), next(self._ids)]
+        tokens: Json = dict(zip(TOKEN_FIELDS, (prompt, generated, [-0.5, -0.25]), strict=True))
+        message = {"role": "assistant", **self._script(len(self.tokens)), **tokens}
+        self.chats.append(messages)
+        self.tokens.append(tokens)
+        completion = NeMoGymChatCompletion.model_validate(
+            {
+                "id": f"chat-{len(self.tokens)}",
+                "object": "chat.completion",
+                "created": int(time.time()),
+                "model": "policy",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": {"prompt_tokens": len(prompt), "completion_tokens": 2, "total_tokens": 9},
+            }
+        )
+        body.model = "policy"
+        return self._converter.chat_completion_to_response(body, completion)
+
+
+def _seen(fields: Json) -> list[int]:
+    return fields["prompt_token_ids"] + fields["generation_token_ids"]
