@@ -296,6 +296,9 @@ class Fuzzer:
         return path == "/seed_session" and metadata is not None and not self._row.is_valid(metadata)
 
 
+_MAX_UNSURE = 20
+
+
 async def fuzz(
     http: httpx.AsyncClient, site: str, response: Any, *, count: int, seed: int
 ) -> Tally:
@@ -329,7 +332,8 @@ async def fuzz(
     async def step_along() -> None:
         nonlocal unsure
         click = {"type": "click", "x": 100, "y": 50}
-        while not done:
+        # One step at least, also if all requests are answered before the page gets its turn.
+        while not done or (not tally.steps and unsure < _MAX_UNSURE):
             answer = await http.post("/step", json={"env_id": env_id, "action": click})
             if answer.status_code != 200:
                 tally.faults.append(f"the session beside was disturbed: {answer.text[:300]}")
