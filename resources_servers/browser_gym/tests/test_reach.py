@@ -149,6 +149,7 @@ async def test_redirects_of_the_start_page_lead_to_the_tasks_own_origin(
         assert (await strict.step(seeded["env_id"], navigate(url)))["error"] is None
 
 
+@pytest.mark.usefixtures("short_waits_for_a_page")  # this one never draws anything
 async def test_a_script_of_the_start_page_makes_no_origin_the_tasks_own(
     monkeypatch: pytest.MonkeyPatch, strict: Client, home: str, other: str
 ) -> None:
