@@ -45,8 +45,9 @@ from responses_api_agents.browser_agent.tests.stack import (
     running_agent,
     served_model,
 )
-from tests.front import CutOff, Passing, front_of
+from tests.front import Passing, front_of
 from tests.simulators import openai_scripts as scripts
+from tests.simulators.faults import CutOff
 from tests.simulators.http_server import serve
 from tests.simulators.openai_api import OpenAISimulator
 from tests.simulators.openai_scripts import Item, SimTurn, click, computer_call, function_call

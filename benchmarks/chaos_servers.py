@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,6 +17,7 @@ from conftest import eventually
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.tests.fake_judge import JUDGE_REF, OwnClient, client_of
 from responses_api_agents.browser_agent.tests.stack import served_environment
+from tests.full_disk import filled_up
 
 
 class Servers:
@@ -131,17 +130,10 @@ def session_folders() -> set[Path]:
 def full_disk() -> Iterator[Path]:
     """A folder that nothing can be written to: on a full file system, or else no folder at all."""
     folder = Path(tempfile.mkdtemp(prefix="full-disk-"))
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
-    mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
     try:
-        if mounted:
-            with (folder / "filler").open("wb") as filler:
-                os.posix_fallocate(filler.fileno(), 0, 16_000)
-            yield folder
-        else:
-            (folder / "file").touch()
-            yield folder / "file"
+        with filled_up(folder) as full:
+            if not full:
+                (folder / "file").touch()
+            yield folder if full else folder / "file"
     finally:
-        if mounted:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True)
         shutil.rmtree(folder, ignore_errors=True)

@@ -13,7 +13,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from tests.simulators.http_server import serve
 
@@ -61,16 +60,6 @@ class Passing:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
         return Response()
-
-
-class CutOff(Response):
-    """Promises a body, sends half of it, and lets the server close the connection."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the half."""
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b'{"id":', "more_body": True})
 
 
 Treatment = Callable[[Passing], Awaitable[Response]]

@@ -41,7 +41,7 @@ class Fault:
                 request.receive.__self__.transport.abort()  # type: ignore[attr-defined]
                 return Response(status_code=499)
             case "cut":
-                return _CutResponse()
+                return CutOff()
             case "malformed":
                 return Response('{"id": "', media_type="application/json")
             case "page":
@@ -50,7 +50,7 @@ class Fault:
                 return JSONResponse(self.body, self.status, self.headers)
 
 
-class _CutResponse(Response):
+class CutOff(Response):
     """Promises a body, sends a part of it, and lets the server close the connection."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

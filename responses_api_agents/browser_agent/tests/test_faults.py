@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import struct
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -46,8 +45,10 @@ from responses_api_agents.browser_agent.failures import RolloutFailure
 from responses_api_agents.browser_agent.tests.conftest import Start
 from responses_api_agents.browser_agent.tests.stack import served_environment
 from responses_api_agents.browser_agent.transport import GrantedTransport
-from tests.front import CutOff, Passing, front_of
+from tests.front import Passing, front_of
+from tests.full_disk import filled_up
 from tests.simulators import openai_scripts as scripts
+from tests.simulators.faults import CutOff
 from tests.simulators.openai_scripts import (
     Item,
     Policy,
@@ -536,15 +537,12 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a small file system without room for anything."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system may not be mounted here")
-    try:
+    with filled_up(folder) as full:
+        if not full:
+            pytest.skip("a small file system may not be mounted here")
         with pytest.raises(OSError, match="No space"):
-            (folder / "filler").write_bytes(bytes(17_000))
+            (folder / "more").write_bytes(bytes(17_000))
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def kill_chromiums(before: set[psutil.Process]) -> None:
