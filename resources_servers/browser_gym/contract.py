@@ -25,6 +25,8 @@ EPISODE_FIELDS = (
     "first_observation",
     "turns",
     "num_turns",
+    "segments",
+    "responses_create_params",
     "cost_usd",
     "model_seconds",
     "browser_seconds",

@@ -68,6 +68,12 @@ class Fault(Enum):
     JUDGE_FAILED = "masked", "the judge cannot be asked, or gives no answer", "judge_failed"
     JUDGE_UNPARSEABLE = "masked", "the judge's answer holds no verdict", "judge_unparseable"
 
+    TOKENS_DRIFTED = (
+        "masked",
+        "a prompt does not start with the tokens before it",
+        "browser_gym:tokens_not_contiguous",
+    )
+
     DISK_FULL = "masked", "a screenshot cannot be stored", "persistence_failed"
     AGENT_FAULT = "masked", "the agent itself has a fault", "agent_run_error"
 

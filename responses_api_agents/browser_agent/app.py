@@ -64,6 +64,7 @@ from responses_api_agents.browser_agent.transport import GrantedTransport, Trans
 logger = logging.getLogger(__name__)
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
+_ASKED = ("input", "instructions", "tools")
 
 
 class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
@@ -88,6 +89,7 @@ class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
     loop_limit: int | None = Field(default=10, ge=2)
     safety_policy: SafetyPolicy = "acknowledge"
     screenshots: Storing = "files"
+    token_ids: Literal["items", "segments"] = "items"
     artifact_dir: str = "results/artifacts"
     auth_token: SecretStr | None = None
     prices: dict[str, Price] = Field(default_factory=dict)
@@ -202,7 +204,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             await self._close(environment)
         if "verifier_metadata" in graded:
             graded["verifier_metadata"] = without_secrets(graded["verifier_metadata"])
-        graded |= _told(record) | {
+        graded |= _told(record, row["responses_create_params"]) | {
             "final_answer": answer,
             "verify_seconds": round(verify_seconds, 3),
             "total_seconds": round(time.monotonic() - started, 3),
@@ -310,7 +312,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         except Exception as error:
             failure = _failure_of(error, state.request.task_id.task_id)
             failed = {"failure_kind": failure.kind, "failure_reason": failure.reason}
-        told = _told(episode.record) | failed
+        told = _told(episode.record, params) | failed
         told["total_seconds"] = round(time.monotonic() - started, 3)
         response = response_of(episode.record, self.config.model)
         return NeMoGymResponse.model_validate(response | {EPISODE_KEY: told})
@@ -332,6 +334,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             limits=Limits(config.max_steps, config.run_timeout_s, config.loop_limit, config.nudges),
             safety_policy=config.safety_policy,
             prices=self._prices,
+            tokens_on_items=config.token_ids == "items",
         )
 
     async def _close(self, environment: Environment) -> None:
@@ -389,9 +392,15 @@ def _failure_of(error: Exception, task_id: str) -> RolloutFailure:
     return failure
 
 
-def _told(record: Record) -> dict[str, Any]:
-    """Return what a row has of an episode beside NeMo Gym's and the verifier's fields."""
-    return {
+def _told(record: Record, params: dict[str, Any]) -> dict[str, Any]:
+    """Return what a row has of an episode beside NeMo Gym's and the verifier's fields.
+
+    With exact tokens, the row also has what the model was really asked, which they stand for.
+    """
+    segments = record.tokens.as_json()
+    asked = {key: record.asked[key] for key in _ASKED if key in record.asked}
+    exact = {"segments": segments, "responses_create_params": params | asked} if segments else {}
+    return exact | {
         "final_answer": record.answer,
         "termination_reason": record.termination_reason,
         "first_observation": record.first,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from resources_servers.browser_gym.actions import MAX_BATCH
 from resources_servers.browser_gym.event_text import event_text
+from resources_servers.browser_gym.faults import Fault
 from responses_api_agents.browser_agent.adapters.base import (
     Adapter,
     Call,
@@ -20,7 +21,8 @@ from responses_api_agents.browser_agent.adapters.base import (
 )
 from responses_api_agents.browser_agent.cost import Prices
 from responses_api_agents.browser_agent.environment import Environment
-from responses_api_agents.browser_agent.failures import ContextWindowExceeded
+from responses_api_agents.browser_agent.failures import ContextWindowExceeded, RolloutFailure
+from responses_api_agents.browser_agent.token_trace import without_tokens
 from responses_api_agents.browser_agent.trajectory import Record, Screenshots, TerminationReason
 
 SafetyPolicy = Literal["acknowledge", "stop"]
@@ -67,6 +69,7 @@ class Episode:
         limits: Limits,
         safety_policy: SafetyPolicy,
         prices: Prices,
+        tokens_on_items: bool = True,
     ) -> None:
         """Prepare an episode; nothing is sent yet."""
         self._adapter = adapter
@@ -76,6 +79,7 @@ class Episode:
         self._limits = limits
         self._safety_policy = safety_policy
         self._prices = prices
+        self._tokens_on_items = tokens_on_items
         self._nudges_left = limits.nudges
         self._screen = Screen("", "", 0, 0, "")
         self._reference = ""
@@ -101,6 +105,7 @@ class Episode:
             "timings_ms": seeded["timings_ms"],
         }
         request = self._adapter.start(params, self._screen)
+        record.asked = self._screenshots.refer(request)
         try:
             async with asyncio.timeout(self._limits.max_seconds) as budget:
                 while (reason := await self._turn(request)) is None:
@@ -124,7 +129,10 @@ class Episode:
         record.model_seconds += model_seconds
         record.response = response
         record.usage += reply.usage
-        record.items += reply.items
+        trace = record.tokens
+        follows = trace.add(len(record.turns), request, response, self._screenshots.refer)
+        kept = follows and self._tokens_on_items
+        record.items += [item if kept else without_tokens(item) for item in reply.items]
         cost = self._prices.cost(response.get("model") or "", reply.usage)
         if cost is None or record.cost_usd is None:
             record.cost_usd = None
@@ -141,6 +149,8 @@ class Episode:
             "timings_ms": {"model": round(model_seconds * 1000, 1)},
         }
         record.turns.append(turn)
+        if trace.drift:
+            raise RolloutFailure(Fault.TOKENS_DRIFTED.kind, trace.drift)
         if reply.stop == "empty_reply" and self._nudges_left:
             self._nudges_left -= 1
             turn["nudged"] = True
@@ -201,7 +211,7 @@ class Episode:
         described: dict[str, Any] = {
             "call_id": call.call_id,
             "kind": call.kind,
-            "native": call.native,
+            "native": without_tokens(call.native),
             "actions": call.actions,
             "texts": texts,
         }

@@ -15,8 +15,9 @@ from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.write_once import write_once
 from responses_api_agents.browser_agent.adapters.base import Item, Screen, Usage
 from responses_api_agents.browser_agent.failures import RolloutFailure
+from responses_api_agents.browser_agent.token_trace import TokenTrace
 
-Storing = Literal["files", "inline"]
+Storing = Literal["files", "file_urls", "inline"]
 
 _SUFFIXES = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
 
@@ -45,6 +46,8 @@ class Record:
             by references.
         turns: one entry per model reply, see the README.
         first: `{url, screenshot}` of the start page.
+        asked: the first request, likewise.
+        tokens: exactly those of the model, if its server gives them.
         answer: the final message, empty unless the model finished.
         cost_usd: of all replies; None if that of any is not known.
         response: the last response, for its id and model name.
@@ -53,6 +56,8 @@ class Record:
     items: list[Item] = field(default_factory=list)
     turns: list[dict[str, Any]] = field(default_factory=list)
     first: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, Any] = field(default_factory=dict)
+    tokens: TokenTrace = field(default_factory=TokenTrace)
     termination_reason: TerminationReason = "failure"
     answer: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -67,7 +72,8 @@ class Screenshots:
 
     A reference is `<folder name>/<sha256>.<suffix>`, relative to the folder that holds the
     artifact folder: with rollouts in `results/` and artifacts in `results/artifacts/` it is
-    relative to the rollout file. With `inline` it is the data URL itself.
+    relative to the rollout file. With `file_urls` it is the file's absolute `file:` URL, with
+    `inline` the data URL itself.
     """
 
     def __init__(self, folder: Path, storing: Storing) -> None:
@@ -89,6 +95,8 @@ class Screenshots:
         data = base64.b64decode(screen.image)
         name = f"{hashlib.sha256(data).hexdigest()}.{_SUFFIXES[screen.media_type]}"
         reference = f"{self._folder.name}/{name}"
+        if self._storing == "file_urls":
+            reference = (self._folder / name).resolve().as_uri()
         self._references[screen.data_url] = reference
         try:
             await asyncio.to_thread(write_once, self._folder / name, data)

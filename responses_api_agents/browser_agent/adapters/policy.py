@@ -34,6 +34,7 @@ from responses_api_agents.browser_agent.adapters.responses import (
     visible_text,
 )
 from responses_api_agents.browser_agent.policies.base import FINISH_ALONE, Parsed, Policy
+from responses_api_agents.browser_agent.token_trace import without_tokens
 
 
 class PolicyAdapter(GenericAdapter):
@@ -49,6 +50,8 @@ class PolicyAdapter(GenericAdapter):
         super().__init__(**settings)
         self._family = policy
         self._size = (0, 0)
+        self._sent: list[Item] = []
+        self._changed = 0
 
     def start(self, params: dict[str, Any], screen: Screen) -> dict[str, Any]:
         """Return the first request: the run's own input with the first screenshot."""
@@ -96,6 +99,19 @@ class PolicyAdapter(GenericAdapter):
         items.append(user_message(text_part("\n".join(told)), *pictures))
         self._history.add_answers(items)
         return items
+
+    def next(self) -> dict[str, Any]:
+        """Return the request that carries the history.
+
+        If something was left out of it, what comes before is not what the token ids on its items
+        stand for: they are taken off, so that no model server puts them in its place.
+        """
+        items = self._history.items()
+        if items[: len(self._sent)] != self._sent:
+            self._changed = len(items)
+        self._sent = items
+        before, after = items[: self._changed], items[self._changed :]
+        return {**self._params, "input": [without_tokens(item) for item in before] + after}
 
     def _tools(self, screen: Screen) -> list[Item]:
         return []

@@ -28,17 +28,21 @@ class FakeVllm:
 
     Attributes:
         chats: the messages of each request, as a chat.
+        echoed: of each request, how many of its assistant messages had their tokens.
         tokens: the token fields of each reply.
     """
 
-    def __init__(self, script: Callable[[int], Json]) -> None:
+    def __init__(self, script: Callable[[int], Json], *, drifting_at: int | None = None) -> None:
         """Answer with assistant messages.
 
         Args:
             script: given how many replies came before, returns `content` and `tool_calls`.
+            drifting_at: the reply, counted from 0, whose prompt is made anew.
         """
         self.chats: list[list[Json]] = []
+        self.echoed: list[int] = []
         self.tokens: list[Json] = []
+        self._drifting_at = drifting_at
         self._script = script
         self._converter = ResponsesConverter(return_token_id_information=True)
         self._ids = itertools.count(1)
@@ -52,13 +56,12 @@ class FakeVllm:
             body.model_copy(deep=True)
         )
         messages = chat.model_dump(mode="json", exclude_unset=True)["messages"]
-        echoed = [
-            {field: message.get(field) for field in TOKEN_FIELDS}
-            for message in messages
-            if message["role"] == "assistant"
-        ]
-        assert echoed == self.tokens, "the model's items did not come back with their tokens"
-        prompt = [token for fields in self.tokens[-1:] for token in _seen(fields)]
+        theirs = [message for message in messages if message["role"] == "assistant"]
+        echoed = [{name: m[name] for name in TOKEN_FIELDS} for m in theirs if TOKEN_FIELDS[0] in m]
+        assert echoed == self.tokens[len(self.tokens) - len(echoed) :], "not as they were given"
+        self.echoed.append(len(echoed))
+        exact = bool(echoed) and len(self.tokens) != self._drifting_at
+        prompt = _seen(echoed[-1]) if exact else []
         prompt += [next(self._ids), next(self._ids)]
         generated = [next(self._ids), next(self._ids)]
         tokens: Json = dict(zip(TOKEN_FIELDS, (prompt, generated, [-0.5, -0.25]), strict=True))

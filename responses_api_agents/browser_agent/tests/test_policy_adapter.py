@@ -63,6 +63,7 @@ async def test_an_episode(environment: str, site: str, tmp_path: Path) -> None:
     assert row.get("failure_reason") is None
     assert (row["reward"], row["termination_reason"], row["final_answer"]) == (1, "finished", "2")
 
+    assert server.echoed == list(range(len(SCRIPT)))
     for before, after in zip(server.chats, server.chats[1:], strict=False):
         assert after[: len(before)] == before
     told = [

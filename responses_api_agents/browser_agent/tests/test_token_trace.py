@@ -1,0 +1,193 @@
+"""Exact tokens on the row: one segment, segments under a window, and prompts that drift."""
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resources_servers.browser_gym.faults import Fault
+from responses_api_agents.browser_agent.tests.fake_environment import FakeEnvironment
+from responses_api_agents.browser_agent.tests.fake_vllm import FakeVllm
+from responses_api_agents.browser_agent.tests.stack import running_agent
+from responses_api_agents.browser_agent.token_trace import (
+    TOKEN_FIELDS,
+    TokenTrace,
+    image_urls,
+    without_tokens,
+)
+from tests.simulators.http_server import serve
+
+Json = dict[str, Any]
+Run = Callable[..., Any]
+CLICK = "<tool_call>\n" + json.dumps(
+    {"name": "computer_use", "arguments": {"action": "left_click", "coordinate": [500, 500]}}
+)
+CLICK += "\n</tool_call>"
+DONE = CLICK.replace('"left_click", "coordinate": [500, 500]', '"answer", "text": "2"')
+
+
+def clicks(count: int) -> Callable[[int], Json]:
+    return lambda replies: {"content": CLICK if replies < count else DONE}
+
+
+async def run(server: FakeVllm, folder: Path, steps: int, **config: Any) -> Json:
+    settings = {"adapter": "policy", "policy": "qwen3_vl", "model": "policy", "loop_limit": None}
+    body = {
+        "responses_create_params": {"input": [{"role": "user", "content": "Click."}]},
+        "verifier_metadata": {"task_id": "T", "points": [[50, 50]] * steps},
+    }
+    with ExitStack() as stack:
+        environment = stack.enter_context(FakeEnvironment().serve())
+        url = stack.enter_context(serve(server.app))
+        async with running_agent(environment, url, folder, **settings | config) as agent:
+            return (await agent.post("/run", json=body)).json()
+
+
+def steps_of(row: Json) -> list[list[Json]]:
+    return [segment["steps"] for segment in row["segments"]]
+
+
+def tokens_of(steps: list[Json]) -> list[int]:
+    """The segment as one sequence."""
+    return [
+        token
+        for step in steps
+        for token in step["new_prompt_token_ids"] + step["generation_token_ids"]
+    ]
+
+
+def on_items(row: Json) -> list[Json]:
+    output = row["response"]["output"]
+    return [{n: item[n] for n in TOKEN_FIELDS} for item in output if TOKEN_FIELDS[1] in item]
+
+
+def is_contiguous(tokens: list[Json]) -> bool:
+    seen: list[int] = []
+    for fields in tokens:
+        if fields["prompt_token_ids"][: len(seen)] != seen:
+            return False
+        seen = fields["prompt_token_ids"] + fields["generation_token_ids"]
+    return True
+
+
+async def test_a_conversation_that_grows_is_one_segment(tmp_path: Path) -> None:
+    server = FakeVllm(clicks(4))
+    row = await run(server, tmp_path, 4)
+    assert (row["reward"], row["mask_sample"]) == (1, False)
+    (steps,) = steps_of(row)
+    last = server.tokens[-1]
+    assert tokens_of(steps) == last["prompt_token_ids"] + last["generation_token_ids"]
+    assert [step["turn"] for step in steps] == [0, 1, 2, 3, 4]
+    shown = [row["first_observation"], *row["turns"][:-1]]
+    assert [step["new_images"] for step in steps] == [[turn["screenshot"]] for turn in shown]
+    assert [step["generation_log_probs"] for step in steps] == [
+        fields["generation_log_probs"] for fields in server.tokens
+    ]
+    assert on_items(row) == server.tokens
+    asked = row["responses_create_params"]
+    assert image_urls(asked["input"]) == [row["first_observation"]["screenshot"]]
+    assert "<tool_call>" in asked["instructions"]
+    assert not any(name in json.dumps(row["turns"]) for name in TOKEN_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("history", "lengths"),
+    [
+        ({"policy": "last_n", "keep": 1}, [1, 1, 1, 1, 1, 1]),
+        ({"policy": "last_n", "keep": 2}, [2, 1, 1, 1, 1]),
+        ({"policy": "hysteresis", "keep": 1, "batch": 2}, [3, 3]),
+        ({"max_turns_kept": 2}, [3, 1, 1, 1]),
+    ],
+)
+async def test_what_is_left_out_begins_a_segment(
+    history: Json, lengths: list[int], tmp_path: Path
+) -> None:
+    """Each has the images that its prompts had, and only the first has its tokens on items."""
+    server = FakeVllm(clicks(5))
+    row = await run(server, tmp_path, 5, history=history)
+    assert (row["reward"], row["mask_sample"], row["failure_kind"]) == (1, False, None)
+    segments = steps_of(row)
+    assert [len(steps) for steps in segments] == lengths
+    turn = 0
+    for steps in segments:
+        for step in steps:
+            assert step["turn"] == turn
+            turn += 1
+        last = server.tokens[turn - 1]
+        assert tokens_of(steps) == last["prompt_token_ids"] + last["generation_token_ids"]
+        images = [image for step in steps for image in step["new_images"]]
+        pictures = json.dumps(server.chats[turn - 1]).count('"image_url": {')
+        assert len(images) == pictures
+    assert on_items(row) == server.tokens[: lengths[0]]
+
+
+async def test_a_prompt_that_drifts_masks_the_row(tmp_path: Path) -> None:
+    server = FakeVllm(clicks(5), drifting_at=3)
+    row = await run(server, tmp_path, 5)
+    assert (row["mask_sample"], row["instance_config"]) == (True, {"mask_sample": True})
+    assert row["failure_kind"] == Fault.TOKENS_DRIFTED.kind
+    assert "turn 3 differs from the tokens before it at 0 of 12" in row["failure_reason"]
+    (steps,) = steps_of(row)
+    assert len(steps) == 3
+    assert on_items(row) == server.tokens[:3]
+    assert row["num_turns"] == 4
+
+
+async def test_rows_are_small_without_a_prompt_on_each_item(tmp_path: Path) -> None:
+    """50 steps; with 1,300 new tokens to a prompt and 200 to a reply they stay below 3 MB."""
+    row = await run(FakeVllm(clicks(49)), tmp_path, 49, token_ids="segments")
+    (steps,) = steps_of(row)
+    assert (row["reward"], len(steps)) == (1, 50)
+    assert on_items(row) == []
+    for step in steps:
+        step["new_prompt_token_ids"] = [151655] * 1300
+        step["generation_token_ids"] = [151655] * 200
+        step["generation_log_probs"] = [-1 / 3] * 200
+    assert len(json.dumps(row)) < 3_000_000
+
+
+ids = st.lists(st.integers(0, 3), min_size=1, max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(ids, ids, st.booleans(), st.booleans()), max_size=8))
+def test_segments_hold_what_was_seen(
+    replies: list[tuple[list[int], list[int], bool, bool]],
+) -> None:
+    """Whatever comes: segments are contiguous, and none holds anything behind a drift."""
+    trace, seen, expected, drifted = TokenTrace(), [], [], False
+    for turn, (added, generated, anew, exact) in enumerate(replies):
+        prompt = added if anew or not seen else seen + added
+        if not exact and seen and not anew:
+            prompt = [9, *seen, *added]
+        item = dict(zip(TOKEN_FIELDS, (prompt, generated, [-1.0] * len(generated)), strict=True))
+        echo = {} if anew or not seen else {TOKEN_FIELDS[1]: seen}
+        trace.add(turn, {"input": [echo]}, {"output": [{"type": "message"}, item]}, str)
+        drifted = drifted or prompt[0] == 9
+        if drifted:
+            continue
+        if not echo:
+            expected.append([])
+        seen = prompt + generated
+        expected[-1] = seen
+    assert bool(trace.drift) == drifted
+    assert [tokens_of(segment["steps"]) for segment in trace.as_json()] == expected
+
+
+def test_a_reply_without_tokens_is_part_of_the_next_prompt() -> None:
+    trace = TokenTrace()
+    first = dict(zip(TOKEN_FIELDS, ([1, 2], [3], [-0.5]), strict=True))
+    third = dict(zip(TOKEN_FIELDS, ([1, 2, 3, 4, 5], [6], [-0.5]), strict=True))
+    picture = {"role": "user", "content": [{"type": "input_image", "image_url": "a"}]}
+    assert trace.add(0, {"input": [picture]}, {"output": [first]}, str)
+    assert not trace.add(1, {"input": [picture, first, picture]}, {"output": [{}]}, str)
+    assert trace.add(2, {"input": [picture, first, picture, picture]}, {"output": [third]}, str)
+    (segment,) = trace.as_json()
+    assert [step["turn"] for step in segment["steps"]] == [0, 2]
+    assert [step["new_images"] for step in segment["steps"]] == [["a"], ["a", "a"]]
+    assert without_tokens({"id": 1, **first}) == {"id": 1}
