@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 # NeMo Gym starts this file with only its own folder on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -22,10 +22,8 @@ from nemo_gym.base_responses_api_agent import (
     AgentCloseSessionResponse,
     AgentSeedSessionRequest,
     AgentSessionState,
-    BaseResponsesAPIAgentConfig,
     SimpleResponsesAPIAgent,
 )
-from nemo_gym.config_types import ModelServerRef, ResourcesServerRef
 from nemo_gym.global_config import (
     ATTEMPT_INDEX_KEY_NAME,
     ROLLOUT_ID_KEY_NAME,
@@ -34,29 +32,21 @@ from nemo_gym.global_config import (
 )
 from nemo_gym.openai_utils import NeMoGymResponse, NeMoGymResponseCreateParamsNonStreaming
 from nemo_gym.tool_access import DirectHTTPToolAccess, MCPToolAccess
-from pydantic import ConfigDict, Field, SecretStr, model_validator
+from pydantic import ConfigDict, Field
 
 from resources_servers.browser_gym.access import auth_headers, auth_token
 from resources_servers.browser_gym.contract import EPISODE_KEY
 from resources_servers.browser_gym.faults import Fault
 from resources_servers.browser_gym.malformed import name_fields_only
 from resources_servers.browser_gym.redaction import without_secrets
-from responses_api_agents.browser_agent.adapters.base import Adapter
-from responses_api_agents.browser_agent.adapters.functions import Coordinates, FunctionsAdapter
-from responses_api_agents.browser_agent.adapters.generic import GenericAdapter
-from responses_api_agents.browser_agent.adapters.history import HistoryPolicy
-from responses_api_agents.browser_agent.adapters.openai import ComputerTool, OpenAIAdapter, State
-from responses_api_agents.browser_agent.adapters.openai_actions import browser_function_tools
-from responses_api_agents.browser_agent.adapters.policy import PolicyAdapter
-from responses_api_agents.browser_agent.cost import Price, Prices
+from responses_api_agents.browser_agent.configuration import BrowserAgentConfig, new_adapter
+from responses_api_agents.browser_agent.cost import Prices
 from responses_api_agents.browser_agent.environment import Environment, SeededEnvironment
-from responses_api_agents.browser_agent.episode import Episode, Limits, SafetyPolicy
+from responses_api_agents.browser_agent.episode import Episode, Limits
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_model
-from responses_api_agents.browser_agent.policies import policies
 from responses_api_agents.browser_agent.trajectory import (
     Record,
     Screenshots,
-    Storing,
     response_of,
 )
 from responses_api_agents.browser_agent.transport import GrantedTransport, Transport
@@ -65,55 +55,6 @@ logger = logging.getLogger(__name__)
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 _ASKED = ("input", "instructions", "tools")
-
-
-class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
-    """Configuration; every key is described in the README."""
-
-    resources_server: ResourcesServerRef
-    model_server: ModelServerRef
-    model: str
-    adapter: Literal["openai", "generic", "policy"] = "openai"
-    policy: str | None = None
-    trained_screenshots: bool = False
-    computer_tool: ComputerTool | Literal["functions"] = "auto"
-    state: State = "previous_response_id"
-    history: HistoryPolicy = HistoryPolicy()
-    coordinates: Coordinates = "pixels"
-    instructions: str | None = None
-    browser_functions: bool | list[str] = True
-    nudges: int = Field(default=1, ge=0)
-    max_steps: int = Field(default=100, ge=1)
-    run_timeout_s: float = Field(default=3600, gt=0)
-    environment_timeout_s: float = Field(default=900, gt=0)
-    loop_limit: int | None = Field(default=10, ge=2)
-    safety_policy: SafetyPolicy = "acknowledge"
-    screenshots: Storing = "files"
-    token_ids: Literal["items", "segments"] = "items"
-    artifact_dir: str = "results/artifacts"
-    auth_token: SecretStr | None = None
-    prices: dict[str, Price] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _fits_the_adapter(self) -> "BrowserAgentConfig":
-        other = {
-            "openai": ("functions",),
-            "generic": ("computer",),
-            "policy": ("computer", "computer_use_preview", "functions"),
-        }
-        if self.adapter == "policy" and self.policy not in policies():
-            known = ", ".join(policies())
-            raise ValueError(f"policy: the policy adapter needs one of {known}")
-        if self.computer_tool in other[self.adapter]:
-            raise ValueError(
-                f"computer_tool: the {self.adapter} adapter does not offer {self.computer_tool!r}"
-            )
-        known = {tool["name"] for tool in browser_function_tools()}
-        if isinstance(self.browser_functions, list) and not known.issuperset(
-            self.browser_functions
-        ):
-            raise ValueError(f"browser_functions: there are {', '.join(sorted(known))}")
-        return self
 
 
 class BrowserRunRequest(BaseRunRequest):
@@ -327,7 +268,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             return answer
 
         return Episode(
-            adapter=_adapter(config),
+            adapter=new_adapter(config),
             environment=environment,
             ask_model=ask_model,
             screenshots=Screenshots(PROJECT_ROOT / config.artifact_dir, config.screenshots),
@@ -343,31 +284,6 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
         await asyncio.shield(task)
-
-
-def _adapter(config: BrowserAgentConfig) -> Adapter:
-    """Return a new adapter, which serves one episode."""
-    common: dict[str, Any] = {
-        "model": config.model,
-        "instructions": config.instructions,
-        "browser_functions": config.browser_functions,
-        "history": config.history,
-    }
-    if config.adapter == "policy":
-        family = policies()[config.policy or ""]
-        history = config.history
-        if config.trained_screenshots and family.screenshots:
-            history = HistoryPolicy(policy="last_n", keep=family.screenshots)
-        elif "history" not in config.model_fields_set:
-            history = HistoryPolicy(max_image_bytes=None)  # nothing is ever taken out
-        return PolicyAdapter(**common | {"history": history}, policy=family)
-    if config.adapter == "openai":
-        tool = config.computer_tool
-        assert tool != "functions"
-        return OpenAIAdapter(**common, computer_tool=tool, state=config.state)
-    if config.computer_tool == "functions":
-        return FunctionsAdapter(**common, coordinates=config.coordinates)
-    return GenericAdapter(**common)
 
 
 def _params(params: NeMoGymResponseCreateParamsNonStreaming) -> dict[str, Any]:

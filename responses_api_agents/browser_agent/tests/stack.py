@@ -15,7 +15,8 @@ from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient
 from omegaconf import DictConfig
 
 from conftest import build_server
-from responses_api_agents.browser_agent.app import BrowserAgent, BrowserAgentConfig
+from responses_api_agents.browser_agent.app import BrowserAgent
+from responses_api_agents.browser_agent.configuration import BrowserAgentConfig
 from responses_api_models.openai_computer_model.app import (
     OpenAIComputerModel,
     OpenAIComputerModelConfig,

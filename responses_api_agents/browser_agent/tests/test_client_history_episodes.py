@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from pydantic import ValidationError
 
 from responses_api_agents.browser_agent.adapters.openai import OpenAIAdapter
-from responses_api_agents.browser_agent.app import BrowserAgentConfig, _adapter
+from responses_api_agents.browser_agent.configuration import BrowserAgentConfig, new_adapter
 from responses_api_agents.browser_agent.tests.providers import with_included
 from responses_api_agents.browser_agent.tests.stack import (
     Stack,
@@ -158,7 +158,7 @@ def test_each_config_is_one_agent_of_its_files_name(path: Path) -> None:
     assert agent.keys() <= BrowserAgentConfig.model_fields.keys() | {"datasets"}  # NeMo Gym's own
     server = {"host": "127.0.0.1", "port": 1, "name": path.stem}
     config = BrowserAgentConfig.model_validate(agent | server)
-    adapter = _adapter(config)
+    adapter = new_adapter(config)
     assert isinstance(adapter, OpenAIAdapter) == path.stem.startswith("browser_openai_")
     (environment,) = document[f"{path.stem}_environment"]["environment_servers"].values()
     assert environment["agent_server"]["name"] == path.stem

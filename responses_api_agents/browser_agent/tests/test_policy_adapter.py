@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from responses_api_agents.browser_agent.adapters.base import CallOutcome, Screen
 from responses_api_agents.browser_agent.adapters.history import HistoryPolicy
 from responses_api_agents.browser_agent.adapters.policy import PolicyAdapter
-from responses_api_agents.browser_agent.app import BrowserAgentConfig, _adapter
+from responses_api_agents.browser_agent.configuration import BrowserAgentConfig, new_adapter
 from responses_api_agents.browser_agent.policies import policies
 from responses_api_agents.browser_agent.policies.base import FINISH_ALONE
 from responses_api_agents.browser_agent.tests.fake_vllm import TOKEN_FIELDS, FakeVllm
@@ -194,7 +194,7 @@ def test_what_is_sent_of_the_screenshots(settings: Json, pictures: int) -> None:
     """By default all, however large they are: only then is a request the last one and more."""
     large = Screen("A" * 4_000_000, "image/jpeg", 1280, 720, "http://site/")
     config = BrowserAgentConfig.model_validate(BASE | {"policy": "fara_7b"} | settings)
-    model = _adapter(config)
+    model = new_adapter(config)
     model.start({"input": "Do it."}, large)
     for _ in range(5):
         read = model.read(message(tool(action="history_back")))

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from PIL import Image
 
 from responses_api_agents.browser_agent.adapters.base import CallOutcome, Screen
-from responses_api_agents.browser_agent.app import BrowserAgentConfig, _adapter
+from responses_api_agents.browser_agent.configuration import BrowserAgentConfig, new_adapter
 from responses_api_agents.browser_agent.tests.providers import AGENTS
 from responses_api_models.anthropic_model.settings import RequestSettings
 from responses_api_models.anthropic_model.translate import build_response, to_anthropic
@@ -96,7 +96,7 @@ def test_long_conversations_of_noise_stay_far_below_the_limit(
         document[agent].responses_api_agents.browser_agent, resolve=True
     )
     server = {"host": "127.0.0.1", "port": 1, "name": agent}
-    adapter = _adapter(BrowserAgentConfig.model_validate(settings | server | changes))
+    adapter = new_adapter(BrowserAgentConfig.model_validate(settings | server | changes))
     screens = [Screen(noise(n), "image/png", WIDTH, HEIGHT, "http://a.test/") for n in range(TURNS)]
     request = adapter.start({"input": "Do it."}, screens[0])
     prunings, before = 0, []
@@ -122,7 +122,7 @@ def test_many_screenshots_for_one_reply_stay_below_the_limit() -> None:
         "model_server": {"type": "responses_api_models", "name": "policy_model"},
     }
     settings = server | refs | {"model": "gpt-5.4", "history": config}
-    adapter = _adapter(BrowserAgentConfig.model_validate(settings))
+    adapter = new_adapter(BrowserAgentConfig.model_validate(settings))
     screen = Screen(noise(0), "image/png", WIDTH, HEIGHT, "http://a.test/")
     adapter.start({"input": "Do it."}, screen)
     call = {"type": "computer_call", "status": "completed", "actions": [{"type": "screenshot"}]}

@@ -1,4 +1,4 @@
-"""Exact tokens on the row: one segment, segments under a window, and prompts that drift."""
+"""Exact tokens on the row: one segment, or segments under a window; test_faults has drift."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resources_servers.browser_gym.faults import Fault
 from responses_api_agents.browser_agent.tests.fake_environment import FakeEnvironment
 from responses_api_agents.browser_agent.tests.fake_vllm import FakeVllm
 from responses_api_agents.browser_agent.tests.stack import running_agent
@@ -35,7 +34,7 @@ def clicks(count: int) -> Callable[[int], Json]:
     return lambda replies: {"content": CLICK if replies < count else DONE}
 
 
-async def run(server: FakeVllm, folder: Path, steps: int, **config: Any) -> Json:
+async def run_clicks(server: FakeVllm, folder: Path, steps: int, **config: Any) -> Json:
     settings = {"adapter": "policy", "policy": "qwen3_vl", "model": "policy", "loop_limit": None}
     body = {
         "responses_create_params": {"input": [{"role": "user", "content": "Click."}]},
@@ -77,7 +76,7 @@ def is_contiguous(tokens: list[Json]) -> bool:
 
 async def test_a_conversation_that_grows_is_one_segment(tmp_path: Path) -> None:
     server = FakeVllm(clicks(4))
-    row = await run(server, tmp_path, 4)
+    row = await run_clicks(server, tmp_path, 4)
     assert (row["reward"], row["mask_sample"]) == (1, False)
     (steps,) = steps_of(row)
     last = server.tokens[-1]
@@ -109,7 +108,7 @@ async def test_what_is_left_out_begins_a_segment(
 ) -> None:
     """Each has the images that its prompts had, and only the first has its tokens on items."""
     server = FakeVllm(clicks(5))
-    row = await run(server, tmp_path, 5, history=history)
+    row = await run_clicks(server, tmp_path, 5, history=history)
     assert (row["reward"], row["mask_sample"], row["failure_kind"]) == (1, False, None)
     segments = steps_of(row)
     assert [len(steps) for steps in segments] == lengths
@@ -126,21 +125,9 @@ async def test_what_is_left_out_begins_a_segment(
     assert on_items(row) == server.tokens[: lengths[0]]
 
 
-async def test_a_prompt_that_drifts_masks_the_row(tmp_path: Path) -> None:
-    server = FakeVllm(clicks(5), drifting_at=3)
-    row = await run(server, tmp_path, 5)
-    assert (row["mask_sample"], row["instance_config"]) == (True, {"mask_sample": True})
-    assert row["failure_kind"] == Fault.TOKENS_DRIFTED.kind
-    assert "turn 3 differs from the tokens before it at 0 of 12" in row["failure_reason"]
-    (steps,) = steps_of(row)
-    assert len(steps) == 3
-    assert on_items(row) == server.tokens[:3]
-    assert row["num_turns"] == 4
-
-
 async def test_rows_are_small_without_a_prompt_on_each_item(tmp_path: Path) -> None:
     """50 steps; with 1,300 new tokens to a prompt and 200 to a reply they stay below 3 MB."""
-    row = await run(FakeVllm(clicks(49)), tmp_path, 49, token_ids="segments")
+    row = await run_clicks(FakeVllm(clicks(49)), tmp_path, 49, token_ids="segments")
     (steps,) = steps_of(row)
     assert (row["reward"], len(steps)) == (1, 50)
     assert on_items(row) == []
