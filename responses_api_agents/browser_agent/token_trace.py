@@ -74,7 +74,7 @@ class TokenTrace:
         if self.drift or told is None:
             return False
         prompt, generated, log_probs = (told[name] for name in TOKEN_FIELDS)
-        if not any(TOKEN_FIELDS[1] in item for item in request["input"]):
+        if not any(TOKEN_FIELDS[0] in item for item in request["input"]):
             self.segments.append([])
             self._tokens, self._images = [], 0
         agreed = _common_length(self._tokens, prompt)

@@ -2,8 +2,8 @@
 
 The model writes its actions in its family's own format (see `policies`), or calls functions if the
 server finds them. All that is sent can be expressed as chat: calls of functions are answered in
-words, and every screenshot is in a user message. The model's items go back as they came, with the
-token ids they carry, and by default nothing is ever taken out of the conversation, so that every
+words, and every screenshot is in a user message. The model's items go back as they came, the newest
+with its token ids, and by default nothing is ever taken out of the conversation, so that every
 request starts with the whole one before it.
 """
 
@@ -34,7 +34,7 @@ from responses_api_agents.browser_agent.adapters.responses import (
     visible_text,
 )
 from responses_api_agents.browser_agent.policies.base import FINISH_ALONE, Parsed, Policy
-from responses_api_agents.browser_agent.token_trace import without_tokens
+from responses_api_agents.browser_agent.token_trace import TOKEN_FIELDS, without_tokens
 
 
 class PolicyAdapter(GenericAdapter):
@@ -103,15 +103,19 @@ class PolicyAdapter(GenericAdapter):
     def next(self) -> dict[str, Any]:
         """Return the request that carries the history.
 
-        If something was left out of it, what comes before is not what the token ids on its items
-        stand for: they are taken off, so that no model server puts them in its place.
+        Only the newest reply has its token ids, which are those of all before it too: on each
+        they would grow with the square of the turns. If something was left out since, they are not
+        those of what is sent, and none has them, so that no model server puts them in its place.
         """
         items = self._history.items()
         if items[: len(self._sent)] != self._sent:
             self._changed = len(items)
         self._sent = items
-        before, after = items[: self._changed], items[self._changed :]
-        return {**self._params, "input": [without_tokens(item) for item in before] + after}
+        newest = max((i for i, item in enumerate(items) if TOKEN_FIELDS[0] in item), default=-1)
+        sent = [without_tokens(item) for item in items]
+        if newest >= self._changed:
+            sent[newest] = items[newest]
+        return {**self._params, "input": sent}
 
     def _tools(self, screen: Screen) -> list[Item]:
         return []

@@ -63,9 +63,9 @@ async def test_an_episode(environment: str, site: str, tmp_path: Path) -> None:
     assert row.get("failure_reason") is None
     assert (row["reward"], row["termination_reason"], row["final_answer"]) == (1, "finished", "2")
 
-    assert server.echoed == list(range(len(SCRIPT)))
+    assert server.echoed == [0, *[1] * (len(SCRIPT) - 1)]  # that of the newest reply
     for before, after in zip(server.chats, server.chats[1:], strict=False):
-        assert after[: len(before)] == before
+        assert [_bare(message) for message in after[: len(before)]] == [_bare(m) for m in before]
     told = [
         next(part["text"] for part in message["content"] if part["type"] == "text")
         for message in server.chats[-1]
@@ -93,6 +93,10 @@ async def test_an_episode(environment: str, site: str, tmp_path: Path) -> None:
         *("function_call", "function_call_output", "user"),
         "assistant",
     ]
+
+
+def _bare(message: Json) -> Json:
+    return {key: value for key, value in message.items() if key not in TOKEN_FIELDS}
 
 
 def adapter(policy: str, **settings: Any) -> PolicyAdapter:

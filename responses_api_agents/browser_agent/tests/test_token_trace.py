@@ -153,7 +153,7 @@ def test_segments_hold_what_was_seen(
         if not exact and seen and not anew:
             prompt = [9, *seen, *added]
         item = dict(zip(TOKEN_FIELDS, (prompt, generated, [-1.0] * len(generated)), strict=True))
-        echo = {} if anew or not seen else {TOKEN_FIELDS[1]: seen}
+        echo = {} if anew or not seen else {TOKEN_FIELDS[0]: seen}
         trace.add(turn, {"input": [echo]}, {"output": [{"type": "message"}, item]}, str)
         drifted = drifted or prompt[0] == 9
         if drifted:
