@@ -2,10 +2,10 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test smoke chaos bench fuzz lint format doctor lock clean
+.PHONY: help setup demo test smoke chaos bench fuzz mutations lint format doctor lock clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make or repair the environment (nothing to do: no output)
 	@bash scripts/setup.sh
@@ -27,6 +27,9 @@ bench: setup ## Measure against baselines, into results/bench.json; options: mak
 
 fuzz: setup ## Send 20,000 malformed requests, into results/fuzz.json; options: make fuzz ARGS="--seed 2"
 	@$(PYTHON) scripts/fuzz.py $(ARGS)
+
+mutations: setup ## Damage 100,000 replies of each open-weight family, into results/mutations.json
+	@$(PYTHON) scripts/mutations.py $(ARGS)
 
 lint: setup ## Check format, lint and types
 	$(PYTHON) -m ruff format --check

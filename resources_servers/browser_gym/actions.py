@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
 MouseButton = Literal["left", "right", "middle", "back", "forward"]
 Modifier = Literal["Control", "Shift", "Alt", "Meta"]
@@ -24,6 +24,19 @@ MIN_ZOOM_PX = 10
 MAX_QUERY_LENGTH = 1_000
 
 
+def _no_flag(value: Any) -> Any:
+    """Refuse true and false, which would pass for 1 and 0.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
+_Number = Annotated[float, BeforeValidator(_no_flag)]
+_Whole = Annotated[int, BeforeValidator(_no_flag)]
 _Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 _Ref = Annotated[str, Field(min_length=1, max_length=20)]
 
@@ -33,8 +46,8 @@ class Point(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    x: float
-    y: float
+    x: _Number
+    y: _Number
 
 
 class _Action(BaseModel):
@@ -49,8 +62,8 @@ class _AtOptionalPoint(_Action):
     The element is scrolled into view if need be, and the point is where a click reaches it.
     """
 
-    x: float | None = None
-    y: float | None = None
+    x: _Number | None = None
+    y: _Number | None = None
     ref: _Ref | None = None
 
     @model_validator(mode="after")
@@ -73,10 +86,10 @@ class Region(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    x0: float
-    y0: float
-    x1: float
-    y1: float
+    x0: _Number
+    y0: _Number
+    x1: _Number
+    y1: _Number
 
 
 class Zoom(_Action):
@@ -138,9 +151,9 @@ class Click(_AtOptionalPoint):
 
     type: Literal["click"] = "click"
     button: MouseButton = "left"
-    count: int = Field(default=1, ge=1, le=3)
+    count: _Whole = Field(default=1, ge=1, le=3)
     modifiers: list[Modifier] = []
-    hold_ms: int = Field(default=0, ge=0, le=MAX_HOLD_MS)
+    hold_ms: _Whole = Field(default=0, ge=0, le=MAX_HOLD_MS)
 
 
 class Move(_AtOptionalPoint):
@@ -197,8 +210,8 @@ class Scroll(_AtOptionalPoint):
     """Turn the wheel over a point by (dx, dy) pixels; positive is right and down."""
 
     type: Literal["scroll"] = "scroll"
-    dx: float = Field(default=0, ge=-MAX_SCROLL_PX, le=MAX_SCROLL_PX)
-    dy: float = Field(default=0, ge=-MAX_SCROLL_PX, le=MAX_SCROLL_PX)
+    dx: _Number = Field(default=0, ge=-MAX_SCROLL_PX, le=MAX_SCROLL_PX)
+    dy: _Number = Field(default=0, ge=-MAX_SCROLL_PX, le=MAX_SCROLL_PX)
     modifiers: list[Modifier] = []
 
 
@@ -225,7 +238,7 @@ class Key(_Action):
     chords: list[Annotated[list[str], Field(min_length=1, max_length=8)]] = Field(
         min_length=1, max_length=100
     )
-    repeat: int = Field(default=1, ge=1, le=100)
+    repeat: _Whole = Field(default=1, ge=1, le=100)
 
 
 class HoldKey(_Action):
@@ -233,14 +246,14 @@ class HoldKey(_Action):
 
     type: Literal["hold_key"] = "hold_key"
     keys: list[str] = Field(min_length=1, max_length=8)
-    duration_ms: int = Field(ge=0, le=MAX_HOLD_MS)
+    duration_ms: _Whole = Field(ge=0, le=MAX_HOLD_MS)
 
 
 class Wait(_Action):
     """Let `ms` milliseconds pass."""
 
     type: Literal["wait"] = "wait"
-    ms: int = Field(ge=0, le=MAX_WAIT_MS)
+    ms: _Whole = Field(ge=0, le=MAX_WAIT_MS)
 
 
 class Navigate(_Action):
@@ -279,7 +292,7 @@ class SwitchTab(_Action):
     """Make a tab active, by its position or by its id."""
 
     type: Literal["switch_tab"] = "switch_tab"
-    index: int | None = Field(default=None, ge=0, le=MAX_TAB_INDEX)
+    index: _Whole | None = Field(default=None, ge=0, le=MAX_TAB_INDEX)
     tab_id: str | None = None
 
     @model_validator(mode="after")

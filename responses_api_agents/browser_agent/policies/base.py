@@ -129,10 +129,8 @@ class Policy(ABC):
     def parse(self, text: str, width: int, height: int) -> Parsed:
         """Return what a reply comes to on a viewport of this size in CSS px; never raises."""
         try:
-            text.encode()
+            _check_text(text)
             reading = self.read(text)
-        except UnicodeEncodeError:
-            return Parsed(error="the reply holds half of a surrogate pair, which is no text")
         except UnusableCall as error:
             return Parsed(error=str(error))
         return self._run(reading, self.frame.view(width, height))
@@ -140,6 +138,7 @@ class Policy(ABC):
     def parse_function(self, name: str, arguments: str, width: int, height: int) -> Parsed:
         """Return what a function call comes to that the model server found; never raises."""
         try:
+            _check_text(name + arguments)
             call = NativeCall(name, parse_arguments(name, arguments))
         except UnusableCall as error:
             return Parsed(error=str(error))
@@ -170,6 +169,13 @@ class Policy(ABC):
             return Parsed([_checked(action) for action in with_held_keys(steps)])
         except UnusableCall as error:
             return Parsed(error=str(error))
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnusableCall("the reply holds half of a surrogate pair, which is no text") from error
 
 
 def described(actions: dict[str, str]) -> str:

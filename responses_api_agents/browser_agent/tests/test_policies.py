@@ -1,20 +1,26 @@
 """What open-weight models write, to canonical actions."""
 
+import itertools
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resources_servers.browser_gym.actions import parse_action
 from responses_api_agents.browser_agent import policies as package
 from responses_api_agents.browser_agent.policies import policies
 from responses_api_agents.browser_agent.policies.base import FINISH_ALONE, Parsed, Policy
 from responses_api_agents.browser_agent.policies.frames import QWEN_25, Grid, Resized
+from responses_api_agents.browser_agent.tests.mutated_replies import (
+    MARKS,
+    check,
+    made_up,
+    mutated_replies,
+    outcome,
+)
 from responses_api_agents.browser_agent.tests.policy_examples import (
     EXAMPLES,
     HEIGHT,
@@ -28,29 +34,10 @@ DEFAULTS = {"x": None, "y": None, "dx": 0, "dy": 0, "button": "left", "count": 1
 TEXT_FAMILIES = sorted(policies().keys() - {"functions", "functions_per_mille"})
 FEW = settings(max_examples=30, deadline=None)
 """Many families share what is tried here."""
-MARKS = [
-    "<tool_call>", "</tool_call>", "<function=computer_use>", "<parameter=action>",
-    "</parameter>", '{"name": "computer_use", "arguments": {', '"action": "left_click"',
-    '"coordinate": [1, 1e400]', "Action: ", "\nAction: click(", "point='<point>", "</point>')",
-    "<seed:tool_call>", "```python\n", "```", "pyautogui.click(", "x=", "9" * 400,
-    "computer.terminate(", "status='success'", "Memory:", "left_click(start_box='",
-    "<|begin_of_box|>", '{"action": {"name": "click", "x": -1', "[[[[", "}}", "'''", '"', "\\",
-    "\ud800", "\x00", "eval(", "__import__('os')", "NaN", "</think>", "(" * 50,
-]  # fmt: skip
 
 
 def parse(policy: str, text: str) -> Parsed:
     return policies()[policy].parse(text, WIDTH, HEIGHT)
-
-
-def check(parsed: Parsed) -> None:
-    """Check that a reply comes to something the environment and the next request can take."""
-    for action in parsed.actions:
-        parse_action(action)
-    orjson.dumps([parsed.actions, parsed.answer, parsed.error])
-    assert parsed.actions or parsed.error or parsed.answer is not None
-    assert parsed.answer is None or not parsed.error
-    assert len(parsed.error or "") < 1000
 
 
 @pytest.mark.parametrize(
@@ -114,6 +101,30 @@ def test_any_change_of_a_valid_reply_is_survived(policy: str, data: st.DataObjec
 
 
 @pytest.mark.parametrize("policy", policies())
+def test_damaged_replies_make_nothing_up(policy: str) -> None:
+    """`make mutations` tries 100,000 of each family."""
+    for text in itertools.islice(mutated_replies(policy, seed=0), 300):
+        parsed = outcome(policy, text)
+        check(parsed)
+        assert made_up(policy, text, parsed) == []
+
+
+def test_what_is_made_up_is_found() -> None:
+    """Or the test before could not fail."""
+    text = EXAMPLES["qwen3_vl"][0][1]
+    for action in (
+        {"type": "click", "x": 1, "y": 2},
+        {"type": "type", "text": "never said"},
+        {"type": "key", "chords": [["F7"]]},
+        {"type": "scroll", "dy": 123},
+        {"type": "wait", "ms": 777},
+        {"type": "navigate", "url": "http://a.test/"},
+    ):
+        assert made_up("qwen3_vl", text, Parsed([action]))
+    assert made_up("qwen3_vl", text, Parsed(answer="42"))
+
+
+@pytest.mark.parametrize("policy", policies())
 @FEW
 @given(
     name=st.sampled_from(["computer_use", "click", "type", "navigate"]) | st.text(),
@@ -149,6 +160,20 @@ def test_functions_that_a_server_finds_mean_the_same() -> None:
     found = per_mille.parse_function("click", '{"x": 500, "y": 500}', WIDTH, HEIGHT)
     assert found.actions == [{"type": "click", "x": 640, "y": 360}]
     assert [tool["name"] for tool in per_mille.tools(WIDTH, HEIGHT)] == list(per_mille.actions)
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_true_is_no_number(name: str) -> None:
+    """It would pass for 1."""
+    arguments = json.dumps({"x": 5, "y": 5} | {name: True})
+    parsed = policies()["functions"].parse_function("click", arguments, WIDTH, HEIGHT)
+    assert parsed.actions == []
+    assert f"{name}: must be a number, not true or false" in (parsed.error or "")
+
+
+def test_a_function_call_holds_whole_characters() -> None:
+    parsed = policies()["functions"].parse_function("\ud800", "{}", WIDTH, HEIGHT)
+    assert "half of a surrogate pair" in (parsed.error or "")
 
 
 @pytest.mark.parametrize(
