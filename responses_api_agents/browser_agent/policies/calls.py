@@ -133,8 +133,11 @@ class NativeCall:
         words = [word for word in _SEPARATORS.split(_POINT_MARKS.sub(" ", text)) if word]
         if len(words) not in (2, 4) or not all(map(_NUMBER.fullmatch, words)):
             raise self._wrong(field, "a point", value)
-        numbers = [float(word) for word in words]
-        return (numbers[0] + numbers[-2]) / 2, (numbers[1] + numbers[-1]) / 2
+        left, top, *_ = numbers = [float(word) for word in words]
+        right, bottom = numbers[-2:]
+        if len(numbers) == 4 and not (0 <= left <= right and 0 <= top <= bottom):
+            raise self._wrong(field, "a box from its top left to its bottom right", value)
+        return (left + right) / 2, (top + bottom) / 2
 
     def name_positions(self, names: Sequence[str]) -> None:
         """Give the fields that are named by their position their names.

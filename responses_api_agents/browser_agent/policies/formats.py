@@ -16,8 +16,15 @@ _STRING = re.compile(r"'([^'\\]*(?:\\.[^'\\]*)*)'" + r'|"([^"\\]*(?:\\.[^"\\]*)*
 _NUMBER = re.compile(r"[+-]?\d{1,9}(?:\.\d{0,20})?(?![\w.])")
 _SPACE = re.compile(r"(?:\s|#[^\n]*)*")
 _BETWEEN = re.compile(r"(?:[\s;]|#[^\n]*)*")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
+_ESCAPE = re.compile(
+    r"\\(?:x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([0-7]{1,3})|(.))",
+    re.DOTALL | re.ASCII,
+)
+# Python's; it keeps the backslash of any other.
+_ESCAPES = {
+    **{"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"},
+    **{"\n": "", "'": "'", '"': '"', "\\": "\\"},
+}
 _CONSTANTS = {"True": True, "False": False, "None": None}
 
 
@@ -166,13 +173,23 @@ def _value(name: str, code: str, position: int) -> tuple[Any, int]:
 def _scalar(name: str, code: str, position: int) -> tuple[Any, int]:
     if match := _STRING.match(code, position):
         text = match[1] if match[1] is not None else match[2]
-        return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), text), match.end()
+        return _ESCAPE.sub(_unescaped, text), match.end()
     if match := _NUMBER.match(code, position):
         return float(match[0]), match.end()
     match = _NAME.match(code, position)
     if match and match[1] in _CONSTANTS:
         return _CONSTANTS[match[1]], match.end(1)
     raise UnusableCall(f"{name}: {code[position : position + 60]!r} is no plain value")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    *codes, octal, other = escape.groups()
+    if other is not None:
+        return _ESCAPES.get(other, escape[0])
+    code = int(octal, 8) if octal else int(next(filter(None, codes)), 16)
+    if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:
+        raise UnusableCall(f"{escape[0]} is no character")
+    return chr(code)
 
 
 def _end(pattern: re.Pattern[str], code: str, position: int) -> int:

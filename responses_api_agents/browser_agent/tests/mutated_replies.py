@@ -62,10 +62,13 @@ _CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"[^\s\"'+,;:<>=()\[\]{}]+")
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\x([0-9a-fA-F]{2})|\\([0-7]{1,3})|\\(.)", re.DOTALL)
+_ESCAPES = {
+    **{"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"},
+    **{"\n": "", "'": "'", '"': '"', "\\": "\\", "/": "/"},
+}
 # What a wait takes if the reply does not say: see `policies/README.md`.
-_DEFAULT_WAITS_MS = (1000, 2000, 3000, 5000)
+_DEFAULT_WAITS_MS = (1000, 2000, 3000, 5000, 20_000)
 _WHEEL = (NOTCH_PX, 1)
 
 
@@ -175,7 +178,7 @@ class _Reply:
             length = getattr(view, side)
             return min(number * length / getattr(view, units), length - 1)
 
-        if px in self._numbers or any(
+        if abs(px) in self._numbers or any(
             abs(meant(view, number) - px) < 1e-6 for view in self._views for number in self._numbers
         ):
             return True
@@ -205,4 +208,6 @@ def _known_keys(text: str) -> set[str]:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2])
+    if match[4] is not None:
+        return _ESCAPES.get(match[4], match[0])
+    return chr(int(match[3], 8) if match[3] else int(match[1] or match[2], 16))

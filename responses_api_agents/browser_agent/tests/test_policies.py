@@ -187,6 +187,7 @@ def test_a_function_call_holds_whole_characters() -> None:
         ("opencua", "```\npyautogui.click(1, 2)\ncomputer.terminate('success')```", 1, "run"),
         ("ui_tars_1_5", "Action: click(point='<point>5000 1</point>')", 0, "x is 5000"),
         ("ui_tars_1_5", "Action: click(point='middle')", 0, "must be a point"),
+        ("ui_tars_1_5", "Action: click(start_box='(9,9,-9,9)')", 0, "must be a box from its top"),
         ("opencua", "```\npyautogui.keyDown('alt')\npyautogui.click()```", 0, "Alt cannot be held"),
         ("ui_tars_1_5", "Action: release(key='ctrl')", 0, "Control is not held"),
         ("glm_v", "left_click(start_box='[1,2]', speed=3)", 0, "no field 'speed'"),
@@ -198,6 +199,23 @@ def test_the_model_is_told_what_is_wrong(policy: str, text: str, actions: int, w
     parsed = parse(policy, text)
     assert len(parsed.actions) == actions
     assert words in (parsed.error or "")
+
+
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        (r"C:\dir\new", "C:\\dir\new"),
+        (r"it\'s \"so\"", 'it\'s "so"'),
+        (r"a\\n\tb\x41\u00e9\U0001f600\101\0", "a\\n\tbA\u00e9\U0001f600A\0"),
+        (r"\xZZ\u12", r"\xZZ\u12"),
+        (r"\ud800", None),
+        (r"\U00110000", None),
+    ],
+)
+def test_texts_in_code_are_read_as_python_reads_them(written: str, typed: str | None) -> None:
+    parsed = parse("opencua", f"```python\npyautogui.write(message='{written}')\n```")
+    assert [action["text"] for action in parsed.actions] == ([] if typed is None else [typed])
+    assert bool(parsed.error) == (typed is None)
 
 
 def test_keys_are_held_up_to_their_release() -> None:
