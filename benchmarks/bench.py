@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import capacity, latency, translators
+from benchmarks.collection import collection
 from benchmarks.measure import Figures
 from benchmarks.ours import PROCESSES, running
 from benchmarks.raw_cdp import RawChromium
@@ -43,6 +44,7 @@ PARTS = (
     "idle",
     "rollout",
     "remote",
+    "collection",
     "soak",
 )
 
@@ -75,6 +77,8 @@ async def run(parts: list[str], rounds: int) -> Figures:
                     figures |= await measure()
         if "remote" in parts:
             figures |= await remote(url)
+        if "collection" in parts:
+            figures |= await collection(url)
         if "soak" in parts:
             found = await soak(f"{root}/soak.html", whole=300, cancelled=100, kills=20)
             for line in found.report():

@@ -128,6 +128,7 @@ class Chaos:
             "model": MODEL,
             "state": "stateless",
             "environment_timeout_s": self._patience_s,
+            "queue_timeout_s": 0,
         }
         async with AsyncExitStack() as agents:
             normal, diskless = [

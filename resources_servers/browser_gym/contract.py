@@ -30,6 +30,7 @@ EPISODE_FIELDS = (
     "cost_usd",
     "model_seconds",
     "browser_seconds",
+    "queue_seconds",
     "total_seconds",
     "failure_kind",
     "failure_reason",
@@ -79,7 +80,7 @@ class ObservationBody(BaseModel):
         media_type: of the screenshot.
         events: what happened by itself, each with a `type`; the README lists them.
         settled: whether the page was quiet when the screenshot was taken.
-        timings_ms: act, settle, capture.
+        timings_ms: act, settle, capture; of a seed also acquire, until there was a browser.
     """
 
     screenshot: str

@@ -22,17 +22,19 @@ def add_error_answers(app: FastAPI) -> None:
         app.add_exception_handler(error, _on_conflict)
 
 
-def _failure(fault: Fault, reason: object, **headers: str) -> JSONResponse:
+def _failure(
+    fault: Fault, reason: object, headers: dict[str, str] | None = None, **more: float
+) -> JSONResponse:
     body = {"failure_kind": fault.kind, "failure_reason": str(reason)}
-    return JSONResponse(body, status_code=fault.status, headers=headers)
+    return JSONResponse(body | more, status_code=fault.status, headers=headers)
 
 
 async def _on_environment_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, BrowserError | SessionError)
-    headers = {}
-    if isinstance(error, BrowserError) and error.retry_after_s:
-        headers["Retry-After"] = f"{error.retry_after_s:.0f}"
-    return _failure(error.fault, error, **headers)
+    if isinstance(error, BrowserError) and (seconds := error.retry_after_s):
+        headers = {"Retry-After": f"{seconds:.0f}"}
+        return _failure(error.fault, error, headers, retry_after_s=seconds)
+    return _failure(error.fault, error)
 
 
 async def _on_invalid_task(_: Request, error: Exception) -> JSONResponse:

@@ -12,6 +12,22 @@ from typing import Literal
 
 Outcome = Literal["told", "event", "masked"]
 
+_PASSING = frozenset(
+    {
+        "provider_quota_exhausted",
+        "provider_unavailable",
+        "session_lost",
+        "session_expired",
+        "transport_unreachable",
+        "transport_peer_drop",
+        "transport_timeout",
+        "verifier_error",
+        "judge_failed",
+        "judge_unparseable",
+    }
+)
+"""Kinds of what may be over in a while. A rule by kind, as a masked row tells no more."""
+
 
 class Fault(Enum):
     """A line of the table.
@@ -23,6 +39,8 @@ class Fault(Enum):
         kind: the `failure_kind` of a masked row.
         status: what the resources server answers with if it is asked for something else than a
             verdict meanwhile; `/verify` answers 200 with a masked row.
+        again: whether it is worth another try to run the rollout again: not if the task, the
+            configuration or the agent is at fault, which then still is.
     """
 
     BAD_ACTION = "told", "an action cannot be done: unknown key, off the screen, no such tab"
@@ -82,3 +100,9 @@ class Fault(Enum):
         self.what = what
         self.kind = kind
         self.status = status
+        self.again = kind in _PASSING
+
+
+def worth_another_try(kind: str) -> bool:
+    """Return whether a rollout masked with this `failure_kind` may go well if it is run again."""
+    return kind in _PASSING

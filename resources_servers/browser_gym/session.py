@@ -228,7 +228,9 @@ async def open_session(
     )
     if start.allowed_hosts is not None or not settings.allow_private_addresses:
         defaults = replace(defaults, direct=direct_places(own_origins))
+    asked = time.monotonic()
     lease = await backend.acquire(start_state.context_spec(start, defaults, start_url))
+    acquire_ms = round((time.monotonic() - asked) * 1000, 1)
     # Not named after the session, whose id may be anything.
     folder = Path(tempfile.gettempdir(), f"browser-gym-{uuid.uuid4()}")
     tabs = Tabs(
@@ -283,6 +285,7 @@ async def open_session(
                 raise BrowserLost(f"the browser died during seed: {error}") from error
             hint = "; see ignore_tls_errors" if "certificate" in str(error) else ""
             raise StartPageError(f"the start page did not open: {error}{hint}") from error
+        observation.timings_ms["acquire"] = acquire_ms
         session.shown = observation
         session.start_origin = origin_of(tabs.active.page.url)
         session.keep = keep

@@ -36,14 +36,17 @@ from pydantic import ConfigDict, Field
 
 from resources_servers.browser_gym.access import auth_headers, auth_token
 from resources_servers.browser_gym.contract import EPISODE_KEY
-from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.faults import Fault, worth_another_try
 from resources_servers.browser_gym.malformed import name_fields_only
 from resources_servers.browser_gym.redaction import without_secrets
+from responses_api_agents.browser_agent.attempts import Attempt, resampled
+from responses_api_agents.browser_agent.browser_queue import BrowserQueue
 from responses_api_agents.browser_agent.configuration import BrowserAgentConfig, new_adapter
 from responses_api_agents.browser_agent.cost import Prices
 from responses_api_agents.browser_agent.environment import Environment, SeededEnvironment
 from responses_api_agents.browser_agent.episode import Episode, Limits
 from responses_api_agents.browser_agent.failures import RolloutFailure, from_model
+from responses_api_agents.browser_agent.group_seed import with_group_seed
 from responses_api_agents.browser_agent.trajectory import (
     Record,
     Screenshots,
@@ -101,7 +104,10 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             self.config.environment_timeout_s,
             auth_headers(auth_token(self.config.auth_token)),
         )
-        self._model = Transport(self.server_client, self.config.model_server.name)
+        self._model = Transport(
+            self.server_client, self.config.model_server.name, self.config.turn_timeout_s
+        )
+        self._queue = BrowserQueue(self.config.queue_timeout_s)
         self._prices = Prices(self.config.prices)
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -112,12 +118,26 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         return app
 
     async def run(self, request: Request, body: BrowserRunRequest) -> BrowserRunResponse:  # type: ignore[override]
-        """Run and grade one rollout.
+        """Run and grade one rollout, and again if the infrastructure fails, `resamples` times.
 
         Failures make a masked row, never an error: nothing collected is lost.
         """
         started = time.monotonic()
-        environment = Environment(self._resources.post)
+        if self.config.group_seed is not None:
+            metadata = body.verifier_metadata
+            task = _names(body).get(TASK_INDEX_KEY_NAME, metadata.get("task_id"))
+            body.verifier_metadata = with_group_seed(metadata, self.config.group_seed, task)
+        # Captured tokens are filed by rollout: those of two attempts could not be told apart.
+        resamples = 0 if self._token_id_capture_enabled() else self.config.resamples
+        graded, failed = await resampled(lambda: self._attempt(body), resamples)
+        if failed:
+            graded["attempts"] = failed
+        graded["total_seconds"] = round(time.monotonic() - started, 3)
+        return BrowserRunResponse.model_validate(graded)
+
+    async def _attempt(self, body: BrowserRunRequest) -> Attempt:
+        started = time.monotonic()
+        environment = Environment(self._resources.post, self._queue)
         episode = self._episode(environment, self.url_path_for_run("/v1/responses", body))
         seed = {"verifier_metadata": body.verifier_metadata} | _names(body)
         row = body.model_dump(exclude_unset=True)
@@ -136,8 +156,11 @@ class BrowserAgent(SimpleResponsesAPIAgent):
                 graded = await environment.verify(row | {"final_answer": record.answer})
                 answer = graded["final_answer"]  # another, if the session was finished before
             verify_seconds = time.monotonic() - verify_started
+            kind = graded.get("failure_kind") if graded.get("mask_sample") else None
+            again = kind is not None and worth_another_try(kind)
         except Exception as error:
             failure = _failure_of(error, str(body.verifier_metadata.get("task_id")))
+            again = failure.again
             record = episode.record
             answer = record.answer
             graded = row | _masked(failure, response_of(record, self.config.model))
@@ -150,7 +173,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
             "verify_seconds": round(verify_seconds, 3),
             "total_seconds": round(time.monotonic() - started, 3),
         }
-        return BrowserRunResponse.model_validate(graded)
+        return Attempt(graded, again)
 
     async def responses(  # type: ignore[override]
         self, request: Request, body: NeMoGymResponseCreateParamsNonStreaming = Body()
@@ -174,7 +197,7 @@ class BrowserAgent(SimpleResponsesAPIAgent):
         keys = ("start_url", "viewport_width", "viewport_height")
         seed = {key: metadata.pop(key) for key in keys if key in metadata}
         params = _params(body) | {"metadata": metadata or None}
-        environment = Environment(self._resources.post)
+        environment = Environment(self._resources.post, self._queue)
         episode = self._episode(environment, path)
         try:
             record = await episode.run(seed, params)
@@ -325,6 +348,7 @@ def _told(record: Record, params: dict[str, Any]) -> dict[str, Any]:
         "cost_usd": record.cost_usd,
         "model_seconds": round(record.model_seconds, 3),
         "browser_seconds": round(record.browser_seconds, 3),
+        "queue_seconds": round(record.queue_seconds, 3),
     }
 
 

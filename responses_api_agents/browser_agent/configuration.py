@@ -39,7 +39,11 @@ class BrowserAgentConfig(BaseResponsesAPIAgentConfig):
     nudges: int = Field(default=1, ge=0)
     max_steps: int = Field(default=100, ge=1)
     run_timeout_s: float = Field(default=3600, gt=0)
+    turn_timeout_s: float | None = Field(default=None, gt=0)
     environment_timeout_s: float = Field(default=900, gt=0)
+    queue_timeout_s: float | None = Field(default=3600, ge=0)
+    resamples: int = Field(default=0, ge=0)
+    group_seed: int | None = None
     loop_limit: int | None = Field(default=10, ge=2)
     safety_policy: SafetyPolicy = "acknowledge"
     screenshots: Storing = "files"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from typing import Any, Protocol
 
 from responses_api_agents.browser_agent.adapters.base import Screen
-from responses_api_agents.browser_agent.failures import RolloutFailure, from_environment
+from responses_api_agents.browser_agent.browser_queue import BrowserQueue
+from responses_api_agents.browser_agent.failures import (
+    NoFreeBrowser,
+    RolloutFailure,
+    from_environment,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +35,17 @@ class Post(Protocol):
 
 
 class Environment:
-    """One session on a resources server. Use `open` first and `close` always."""
+    """One session on a resources server. Use `open` first and `close` always.
 
-    def __init__(self, post: Post) -> None:
-        """Talk to a resources server through `post`."""
+    Attributes:
+        queue_seconds: how long `open` waited for a browser, of which the server tells its part.
+    """
+
+    def __init__(self, post: Post, queue: BrowserQueue) -> None:
+        """Talk to a resources server through `post`, and wait in `queue` for a browser."""
         self._post = post
+        self._queue = queue
+        self.queue_seconds = 0.0
         self._width = self._height = 0
         self._operations = 0
         self.env_id: str | None = None
@@ -50,7 +62,20 @@ class Environment:
         # Named by us, it can be seeded again and closed although an answer was lost.
         self.env_id = uuid.uuid4().hex
         body = fields | {"env_id": self.env_id}
-        return self._enter(await self._call("/seed_session", body, repeatable=True))
+        started = time.monotonic()
+
+        async def ask() -> dict[str, Any]:
+            asked = time.monotonic()
+            answer = await self._call("/seed_session", body, repeatable=True)
+            acquired_s = answer["timings_ms"].get("acquire", 0) / 1000
+            self.queue_seconds = asked - started + acquired_s
+            return answer
+
+        try:
+            return self._enter(await self._queue.ask(ask))
+        except NoFreeBrowser:
+            self.queue_seconds = time.monotonic() - started
+            raise
 
     async def step(self, actions: list[dict[str, Any]]) -> dict[str, Any]:
         """Run a batch; repeated by the transport, it still runs once.
@@ -109,6 +134,10 @@ class Environment:
 
 class SeededEnvironment(Environment):
     """A session that another has opened, and will have graded and closed."""
+
+    def __init__(self, post: Post) -> None:
+        """Talk to a resources server through `post`; nobody waits for a browser that is there."""
+        super().__init__(post, BrowserQueue(0))
 
     async def open(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return what the session shows, as the server's answer to a seed.

@@ -25,6 +25,9 @@ from responses_api_agents.browser_agent.failures import ContextWindowExceeded, R
 from responses_api_agents.browser_agent.token_trace import without_tokens
 from responses_api_agents.browser_agent.trajectory import Record, Screenshots, TerminationReason
 
+LONGEST_ROUND = 4
+"""How many turns a loop may go round, such as two that undo each other."""
+
 SafetyPolicy = Literal["acknowledge", "stop"]
 
 AskModel = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -46,7 +49,8 @@ class Limits:
     Attributes:
         max_steps: model replies.
         max_seconds: wall time from the first request to the model.
-        loop_limit: equal turns (same actions, same screen) in a row, 2 or more; None for no limit.
+        loop_limit: equal turns (same actions, same screen) in a row, or equal rounds of two to
+            LONGEST_ROUND turns, 2 or more; None for no limit.
         nudges: empty replies in a row after which the model is asked again.
     """
 
@@ -96,7 +100,11 @@ class Episode:
             RolloutFailure: the infrastructure failed; `record` holds what was collected.
         """
         record = self.record
-        seeded = await self._timed(self._environment.open(seed))
+        try:
+            seeded = await self._timed(self._environment.open(seed))
+        finally:
+            record.queue_seconds = self._environment.queue_seconds
+            record.browser_seconds -= record.queue_seconds
         self._screen = self._environment.screen(seeded)
         self._reference = await self._screenshots.store(self._screen)
         record.first = {
@@ -230,7 +238,11 @@ class Episode:
         turns = [turn for turn in self.record.turns if turn["calls"]]
         if limit is None or len(turns) < limit:
             return False
-        return len({_fingerprint(turn) for turn in turns[-limit:]}) == 1
+        prints = [_fingerprint(turn) for turn in turns[-limit * LONGEST_ROUND :]]
+        return any(
+            prints[-limit * length :] == prints[-length:] * limit
+            for length in range(1, LONGEST_ROUND + 1)
+        )
 
     async def _timed[T](self, work: Awaitable[T]) -> T:
         started = time.monotonic()
@@ -240,8 +252,8 @@ class Episode:
             self.record.browser_seconds += time.monotonic() - started
 
 
-def _fingerprint(turn: dict[str, Any]) -> str:
-    return str(([call["actions"] for call in turn["calls"]], turn["screenshot"]))
+def _fingerprint(turn: dict[str, Any]) -> tuple[str, str]:
+    return str([call["actions"] for call in turn["calls"]]), turn["screenshot"]
 
 
 def _texts(answer: dict[str, Any]) -> list[str]:

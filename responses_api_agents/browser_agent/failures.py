@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from resources_servers.browser_gym.faults import Fault
+from resources_servers.browser_gym.faults import Fault, worth_another_try
 
 
 class RolloutFailure(Exception):
@@ -17,22 +17,40 @@ class RolloutFailure(Exception):
     Attributes:
         kind: a name from NeMo Gym's failure vocabulary.
         reason: for a person.
+        again: whether it is worth another try to run the rollout again.
     """
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+        self.again = worth_another_try(kind)
 
 
 class ContextWindowExceeded(RolloutFailure):
     """The provider refused the conversation as too long; the rollout ends there and is graded."""
 
 
+class NoFreeBrowser(RolloutFailure):
+    """Every browser is in use; whoever raises it to an end has waited for one long enough.
+
+    Attributes:
+        retry_after_s: seconds after which the resources server may be asked again.
+    """
+
+    def __init__(self, reason: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(Fault.POOL_FULL.kind, reason)
+        self.again = False
+        self.retry_after_s = retry_after_s
+
+
 def from_environment(status: int, body: object) -> RolloutFailure:
     """Return the failure of a resources server's answer that is an error, or no JSON object."""
     if isinstance(body, dict) and "failure_kind" in body:
         kind, reason = str(body["failure_kind"]), str(body.get("failure_reason"))
+        if kind == Fault.POOL_FULL.kind:
+            seconds = body.get("retry_after_s")
+            return NoFreeBrowser(reason, seconds if isinstance(seconds, float | int) else 1.0)
         return RolloutFailure(kind, reason)
     refused = 400 <= status < 500
     kind = Fault.TASK_UNUSABLE.kind if refused else Fault.SERVER_ERROR.kind

@@ -64,6 +64,7 @@ class Record:
     cost_usd: float | None = 0.0
     model_seconds: float = 0
     browser_seconds: float = 0
+    queue_seconds: float = 0
     response: dict[str, Any] = field(default_factory=dict)
 
 

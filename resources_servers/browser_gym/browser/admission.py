@@ -6,6 +6,9 @@ import asyncio
 
 from resources_servers.browser_gym.browser.backend import PoolFull
 
+_RETRY_AFTER_S = 1.0
+"""A session may end at any time, and who asks again waits in the queue until one does."""
+
 
 class Slots:
     """As many slots as there may be sessions; who finds none free waits, within bounds."""
@@ -48,7 +51,7 @@ class Slots:
                 f"all {self.max_sessions} browser sessions are in use and {self._queued} "
                 "callers wait already; raise max_sessions or queue_limit, or run fewer "
                 "rollouts at once",
-                retry_after_s=self._queue_timeout_s,
+                retry_after_s=_RETRY_AFTER_S,
             )
         self._queued += 1
         try:
@@ -57,7 +60,7 @@ class Slots:
             raise PoolFull(
                 f"no browser session became free within {self._queue_timeout_s:g} s "
                 f"(max_sessions is {self.max_sessions})",
-                retry_after_s=self._queue_timeout_s,
+                retry_after_s=_RETRY_AFTER_S,
             ) from None
         finally:
             self._queued -= 1

@@ -33,7 +33,8 @@ SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
 # Of two runs of the same task, these differ.
 NOT_THE_SAME = {
     *("response", "turns", "first_observation", "env_id", "instance_config", "verifier_metadata"),
-    *("model_seconds", "browser_seconds", "verify_seconds", "total_seconds", "failure_reason"),
+    *("model_seconds", "browser_seconds", "queue_seconds", "verify_seconds", "total_seconds"),
+    "failure_reason",
 }
 
 

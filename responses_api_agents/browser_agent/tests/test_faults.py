@@ -175,7 +175,8 @@ async def test_pool_full(start: Start, site: str) -> None:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             body = {"start_url": f"{site}/links.html"}
             held = (await http.post("/seed_session", json=body)).json()
-            row = await (await start(script(), environment_url=url)).run(f"{site}/links.html")
+            stack = await start(script(), environment_url=url, queue_timeout_s=0)
+            row = await stack.run(f"{site}/links.html")
             await http.post("/close", json={"env_id": held["env_id"]})
     is_masked(row, Fault.POOL_FULL, "")
 
