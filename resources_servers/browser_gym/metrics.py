@@ -17,6 +17,7 @@ def rollout_metrics(rows: Sequence[Row]) -> dict[str, float]:
     - `reward/valid_mean`: over the rows that are not masked; missing if there is none.
     - `reward/dense_mean`: over all rows, a masked one counting as 0.
     - `masked/share`, `masked/<failure_kind>`: shares of all rows; the kinds only if there are any.
+    - `resampled/share`: of the rows whose rollout was run again; only if there are any.
     - `termination/<reason>`: share of the valid rows that ended so.
     - `category/<name>`: mean reward of that category's valid rows.
 
@@ -30,6 +31,8 @@ def rollout_metrics(rows: Sequence[Row]) -> dict[str, float]:
         "masked/share": 1 - len(valid) / len(rows),
     }
     metrics |= {f"masked/{kind}": count / len(rows) for kind, count in sorted(kinds.items())}
+    if resampled := sum(bool(row.get("attempts")) for row in rows):
+        metrics["resampled/share"] = resampled / len(rows)
     if valid:
         metrics["reward/valid_mean"] = _mean([row["reward"] for row in valid])
     reasons = Counter(r for row in valid if (r := row.get("termination_reason")))

@@ -166,7 +166,7 @@ async def test_metrics_tell_valid_rollouts_from_masked_ones(client: Client) -> N
     lost = {"mask_sample": True, "failure_kind": "session_lost", "termination_reason": "failure"}
     done, cut = {"termination_reason": "finished"}, {"termination_reason": "max_steps"}
     rollouts = [
-        (0, 0, "drag", 1, done),
+        (0, 0, "drag", 1, {**done, "attempts": [lost]}),
         (0, 1, "drag", 0, cut),
         (1, 0, "keys", 1, done),
         (1, 1, "keys", 0, lost),
@@ -184,6 +184,7 @@ async def test_metrics_tell_valid_rollouts_from_masked_ones(client: Client) -> N
         "mean/reward": 2 / 3,
         "masked/share": 1 / 4,
         "masked/session_lost": 1 / 4,
+        "resampled/share": 1 / 4,
         "termination/finished": 2 / 3,
         "termination/max_steps": 1 / 3,
         "category/drag": 1 / 2,
@@ -196,4 +197,4 @@ async def test_metrics_tell_valid_rollouts_from_masked_ones(client: Client) -> N
 
     answer = await client.post("/aggregate_metrics", {"verify_responses": rows[3:]})
     assert answer["agent_metrics"]["masked/share"] == 1
-    assert "reward/valid_mean" not in answer["agent_metrics"]
+    assert not {"reward/valid_mean", "resampled/share"} & answer["agent_metrics"].keys()
