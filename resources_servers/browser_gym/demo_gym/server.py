@@ -1,13 +1,11 @@
 """The demo gym's web server: the apps, and the HTTP API through which a web gym is graded."""
 
-import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
@@ -22,12 +20,10 @@ from resources_servers.browser_gym.demo_gym.tasks import (
     load_tasks,
     seed_state,
 )
+from resources_servers.browser_gym.embedded_server import embedded
 from resources_servers.browser_gym.verification.assertions import evaluate
 from resources_servers.browser_gym.verification.checks import State
 from resources_servers.browser_gym.verification.errors import VerifierError
-
-STOP_TIMEOUT_S = 2
-"""How long requests that are still running may take when the server stops."""
 
 
 def create_app() -> FastAPI:
@@ -98,29 +94,8 @@ async def running(host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
             "that uses this port, or choose another: ++demo_gym_port=PORT for a stack, --port PORT "
             "for the demo gym alone"
         ) from error
-    with listener:
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            lifespan="off",
-            timeout_graceful_shutdown=STOP_TIMEOUT_S,
-        )
-        server = _EmbeddedServer(config)
-        # The socket listens already: a request that comes before the task has started waits there.
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        try:
-            yield f"http://{host}:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await serving
-
-
-class _EmbeddedServer(uvicorn.Server):
-    """A server that leaves the process's signals to the program it runs in."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+    async with embedded(app, listener):
+        yield f"http://{host}:{listener.getsockname()[1]}"
 
 
 def _public(task: Task, base_url: str) -> dict[str, Any]:
