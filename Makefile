@@ -2,10 +2,10 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test smoke chaos bench fuzz mutations lint format doctor lock clean
+.PHONY: help setup demo test smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make or repair the environment (nothing to do: no output)
 	@bash scripts/setup.sh
@@ -30,6 +30,9 @@ fuzz: setup ## Send 20,000 malformed requests, into results/fuzz.json; options: 
 
 mutations: setup ## Damage 100,000 replies of each open-weight family, into results/mutations.json
 	@$(PYTHON) scripts/mutations.py $(ARGS)
+
+rl-example: setup ## Train a tiny policy in real browsers, into results/rl_example.json
+	@$(PYTHON) examples/reinforce_cpu.py $(ARGS)
 
 lint: setup ## Check format, lint and types
 	$(PYTHON) -m ruff format --check
