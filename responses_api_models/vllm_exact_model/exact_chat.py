@@ -184,10 +184,9 @@ class ExactChat:
             }
         )
         try:
-            message = answer["choices"][0]["message"]
+            return dict(answer["choices"][0]["message"])
         except (KeyError, IndexError, TypeError) as error:
             raise _unusable(f"{error!r} is missing") from error
-        return {name: value for name, value in message.items() if value not in (None, [])}
 
 
 def _read(body: Json) -> tuple[Json, list[Json], list[Call]]:
