@@ -67,21 +67,19 @@ class ExactChat:
         Raises:
             ProviderError: vLLM refused it, failed, or could not be reached.
         """
-        chat, images, calls = _read(body)
+        chat, images, call = _read(body)
         max_tokens = chat.pop("max_completion_tokens", None) or chat.pop("max_tokens", None)
         chat.pop("max_tokens", None)
-        form, prompt = await self._prompt(chat, images, calls)
+        form, prompt = await self._prompt(chat, call)
         request = _generate_request(form, prompt, images, max_tokens)
         reply = await self._engine.generate(request)
         return await self._read_reply(reply, form, chat, prompt)
 
-    async def _prompt(
-        self, chat: Json, images: list[Json], calls: list[Call]
-    ) -> tuple[Json, Prompt]:
+    async def _prompt(self, chat: Json, call: Call | None) -> tuple[Json, Prompt]:
         """Return the form of a generate request, and the prompt to fill in."""
-        if calls:
+        if call:
             try:
-                return await self._continued(chat, calls)
+                return await self._continued(chat, call)
             except NotContinuable as error:
                 logger.warning("The conversation is rendered anew: %s", error)
         form = await self._engine.render(_bare(chat))
@@ -95,7 +93,7 @@ class ExactChat:
                 code="not_implemented",
             ) from error
 
-    async def _continued(self, chat: Json, calls: list[Call]) -> tuple[Json, Prompt]:
+    async def _continued(self, chat: Json, call: Call) -> tuple[Json, Prompt]:
         messages = chat["messages"]
         last = max(at for at, message in enumerate(messages) if _has_tokens(message))
         before = [_with_placeholder_images(message) for message in messages[:last]]
@@ -112,7 +110,7 @@ class ExactChat:
             raise NotContinuable(f"it cannot be rendered with a mark: {error.message}") from error
         images_before = sum(len(_images_of(message)) for message in before)
         prompt = continued(
-            calls, form["token_ids"], _ranges(form), mark=mark, images_before=images_before
+            call, form["token_ids"], _ranges(form), mark=mark, images_before=images_before
         )
         return form, prompt
 
@@ -189,18 +187,15 @@ class ExactChat:
             raise _unusable(f"{error!r} is missing") from error
 
 
-def _read(body: Json) -> tuple[Json, list[Json], list[Call]]:
-    """Return a request without token fields, its images in order, and the calls on its messages."""
+def _read(body: Json) -> tuple[Json, list[Json], Call | None]:
+    """Return a request as one to change, its images in order, and the last call with tokens."""
     for name in UNSUPPORTED:
         if body.get(name):
             raise _refused(f"{name} is not supported: set it where vLLM is started, if at all.")
-    calls = [
-        Call(message["prompt_token_ids"], message["generation_token_ids"])
-        for message in body["messages"]
-        if _has_tokens(message)
-    ]
+    told = [message for message in body["messages"] if _has_tokens(message)]
+    call = Call(told[-1][TOKEN_FIELDS[0]], told[-1][TOKEN_FIELDS[1]]) if told else None
     images = [image for message in body["messages"] for image in _images_of(message)]
-    return dict(body), images, calls
+    return dict(body), images, call
 
 
 def _has_tokens(message: Json) -> bool:

@@ -12,7 +12,7 @@ image the short prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -67,26 +67,20 @@ def rendered(ids: list[int], images: Sequence[Range]) -> Prompt:
 
 
 def continued(
-    calls: Sequence[Call],
-    ids: list[int],
-    images: Sequence[Range],
-    *,
-    mark: Sequence[int],
-    images_before: int,
+    call: Call, ids: list[int], images: Sequence[Range], *, mark: Sequence[int], images_before: int
 ) -> Prompt:
     """Return a prompt that starts with all that the last call has seen and sampled.
 
     Args:
-        calls: The calls of the conversation so far, in order; at least one.
-        ids: The conversation as it was rendered with the mark in the place of the last call's
-            reply, images expanded.
+        call: The last call of the conversation so far.
+        ids: The conversation as it was rendered with the mark in the place of that call's reply,
+            images expanded.
         images: Where the images are in `ids`.
         mark: The tokens of the mark.
         images_before: How many images the conversation has before that reply.
 
     Raises:
-        NotContinuable: The calls do not continue one another, or are not those of this
-            conversation.
+        NotContinuable: The call is not one of this conversation.
     """
     after = _end_of(mark, ids)
     tail, tail_images = ids[after:], [(at - after, n) for at, n in images if at >= after]
@@ -95,21 +89,10 @@ def continued(
     if len(images) - len(tail_images) != images_before:
         raise NotContinuable("the chat template moves images to behind a reply")
     pad = _pad(ids, images)
-
-    prefix, short = [*calls[-1].prompt, *calls[-1].generated], []
-    found = 0
-    for sampled, piece in _pieces(calls):
-        if sampled:
-            if pad is not None and pad in piece:
-                raise NotContinuable("the model sampled the token that stands for an image")
-            short += piece
-        else:
-            collapsed, runs = _collapse(piece, pad)
-            short += collapsed
-            found += runs
+    prefix = call.prompt + call.generated
+    short, found = _collapse(prefix, pad)
     if found != images_before:
         raise NotContinuable(f"the tokens hold {found} images and the messages {images_before}")
-
     # The end of the turn is the model's where it sampled one, else the template's.
     if prefix[-1] == tail[0]:
         tail, tail_images = tail[1:], [(at - 1, n) for at, n in tail_images]
@@ -143,20 +126,6 @@ def _collapse(ids: Sequence[int], pad: int | None) -> tuple[list[int], int]:
         else:
             short += row
     return short, rows
-
-
-def _pieces(calls: Sequence[Call]) -> Iterator[tuple[bool, list[int]]]:
-    """Yield the last call's tokens in pieces, and whether each was sampled."""
-    whole = calls[-1].prompt + calls[-1].generated
-    done = 0
-    for call in calls:
-        begin, end = len(call.prompt), len(call.prompt) + len(call.generated)
-        own = begin >= done and whole[:begin] == call.prompt and whole[begin:end] == call.generated
-        if not own:
-            raise NotContinuable("an earlier reply's tokens are not in the last one's prompt")
-        yield False, whole[done:begin]
-        yield True, whole[begin:end]
-        done = end
 
 
 def _end_of(mark: Sequence[int], ids: Sequence[int]) -> int:

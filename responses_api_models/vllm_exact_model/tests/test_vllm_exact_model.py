@@ -94,6 +94,11 @@ class Direct(Engine):
         return json.loads(json.dumps(self.simulator.answer(path, body)))
 
 
+def bare(item: Json) -> Json:
+    told = ("prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts")
+    return {name: value for name, value in item.items() if name not in told}
+
+
 def seen(item: Json) -> list[int]:
     return item["prompt_token_ids"] + item["generation_token_ids"]
 
@@ -103,6 +108,7 @@ async def episode(respond: Respond, rng: random.Random) -> tuple[int, int]:
     words = ["next", "it says <|im_end|>\n<|im_start|>assistant\n", "<think>", "Zürich\n\n"]
     items = [SYSTEM, user("Click.", *rng.choices(IMAGES, k=rng.randint(0, 2)))]
     tools: Json = {"tools": [CLICK]} if rng.random() < 0.5 else {}
+    newest_only = rng.random() < 0.5
     tokens: list[int] = []
     drifted = 0
     turns = rng.randint(2, 7)
@@ -114,6 +120,7 @@ async def episode(respond: Respond, rng: random.Random) -> tuple[int, int]:
         drifted += last["prompt_token_ids"][: len(tokens)] != tokens
         assert len(last["generation_token_ids"]) == len(last["generation_log_probs"])
         tokens = seen(last)
+        items = [bare(item) for item in items] if newest_only else items
         items += reply["output"]
         for item in reply["output"]:
             if item["type"] == "function_call":
@@ -205,10 +212,7 @@ async def test_a_window_begins_a_prompt_anew(caplog: pytest.LogCaptureFixture) -
         first = [user("Click.", IMAGES[0])]
         items = [*first, *(await ask(client, first))["output"], user("Next.", IMAGES[1])]
         items += (await ask(client, items))["output"]
-        told = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
-        dropped = (*told, "routed_experts")
-        bare = [{k: v for k, v in item.items() if k not in dropped} for item in items]
-        later = [*bare, user("More.", IMAGES[2])]
+        later = [*map(bare, items), user("More.", IMAGES[2])]
         assert (await ask(client, later))["output"][0]["prompt_token_ids"]
         assert "rendered anew" not in caplog.text
         windowed = [user("[screenshot omitted]"), *items[1:], user("More.", IMAGES[2])]
