@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
+.PHONY: help setup demo test test-vllm smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -15,6 +15,9 @@ demo: setup ## Run the demo; options: make demo PROVIDER=anthropic ARGS="--help"
 
 test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chromium"
 	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-vllm: setup ## Run episodes with the real vLLM, into results/vllm.json; makes a vLLM (4 GB) unless URL=… MODEL=…
+	@$(PYTHON) -m scripts.test_vllm $(if $(URL),--url $(URL)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 smoke: setup ## Check a running environment without a model: make smoke URL=http://127.0.0.1:PORT
 	@$(PYTHON) scripts/smoke.py $(URL) $(ARGS)
