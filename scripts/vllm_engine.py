@@ -96,7 +96,8 @@ def _repair(packages: Path) -> None:
     decorator = "@torch.library.register_fake("
     text = meta.read_text().replace(f"\n{decorator}", f"\n# {decorator}")
     meta.write_text(text)
-    version = PACKAGE.split("==")[1]
+    # By the end of its version vLLM tells for what it was built.
+    version = PACKAGE.split("==")[1] + "+cpu"
     info = packages / f"vllm-{version}.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
