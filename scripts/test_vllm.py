@@ -24,7 +24,7 @@ from responses_api_models.vllm_exact_model.engine import Engine
 from scripts import demo
 from scripts.demo_models import Model
 from scripts.processes import ROOT, Processes
-from scripts.vllm_engine import NAME, EngineError, make, serving
+from scripts.vllm_engine import END, NAME, EngineError, make, serving
 from scripts.vllm_parity import parity, placeholder_token
 
 AGENT = "responses_api_agents"
@@ -35,8 +35,8 @@ AGENTS = {
     "window": ("policy_model", {"policy": "hysteresis", "keep": 2, "batch": 2}),
 }
 DRIFT = "browser_gym:tokens_not_contiguous"
-# A random model ends a turn by chance: make it likely, so that turns are short.
-TINY_END_BIAS = {"283": 4.0}
+# A random model ends a turn by chance, once in 300 tokens: with this, once in 30.
+TINY_END_BIAS = 2.5
 # Float32 on a processor is computed in another order for another batch.
 CLOSE = 0.01
 CLOSE_ON_A_GPU = 0.5
@@ -108,7 +108,7 @@ def run_episodes(arguments: argparse.Namespace, url: str, processes: Processes) 
         *("--gym-url", f"http://127.0.0.1:{gym_port}", "--output", str(tasks)),
         *("--sample", str(arguments.episodes), "--seed", "7"),
     )
-    _set_sampling(tasks, arguments)
+    _set_sampling(tasks, asyncio.run(end_bias(url, model)) if arguments.tiny else None)
     rows: Json = {}
     for name in AGENTS:
         path = output / f"{name}.jsonl"
@@ -120,14 +120,23 @@ def run_episodes(arguments: argparse.Namespace, url: str, processes: Processes) 
     return rows
 
 
-def _set_sampling(tasks: Path, arguments: argparse.Namespace) -> None:
+async def end_bias(url: str, model: str) -> Json:
+    """Return the sampling parameters with which the tiny model ends its turns."""
+    engine = Engine(url, "EMPTY", headers={}, timeout_s=600, max_retries=0)
+    try:
+        (token,) = await engine.tokenize(model, END)
+    finally:
+        await engine.close()
+    return {"logit_bias": {str(token): TINY_END_BIAS}}
+
+
+def _set_sampling(tasks: Path, extra: Json | None) -> None:
     lines = []
     for line in tasks.read_text().splitlines():
         task = json.loads(line)
         task["responses_create_params"] |= {"temperature": 1.0, "max_output_tokens": 400}
-        if arguments.tiny:
-            extra = json.dumps({"logit_bias": TINY_END_BIAS})
-            task["responses_create_params"]["metadata"] = {"extra_body": extra}
+        if extra:
+            task["responses_create_params"]["metadata"] = {"extra_body": json.dumps(extra)}
         lines.append(json.dumps(task) + "\n")
     tasks.write_text("".join(lines))
 

