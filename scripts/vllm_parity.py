@@ -124,4 +124,5 @@ async def _said(app: Any, changes: Json, extra: Json) -> Json:
         {name: value for name, value in item.items() if name not in made_up}
         for item in reply["output"]
     ]
-    return {"items": items, "status": reply["status"], "usage": reply["usage"]}
+    used = [reply["usage"][name] for name in ("input_tokens", "output_tokens")]
+    return {"items": items, "status": reply["status"], "used": used}
