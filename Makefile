@@ -56,5 +56,5 @@ lock: ## Pin the newest allowed versions in requirements.lock
 		--custom-compile-command "make lock" --quiet --output-file requirements.lock
 
 clean: ## Remove the environment and caches
-	rm -rf .venv .venvs .setup .pytest_cache .ruff_cache .hypothesis cache/apps
+	rm -rf .venv .venvs .setup .pytest_cache .ruff_cache .hypothesis cache/apps cache/envs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
