@@ -19,6 +19,7 @@ INSTALLING=$STATE/installing # there while packages are being installed
 VENV=$ROOT/.venv
 PYTHON=$VENV/bin/python
 PTH=$VENV/lib/python3.13/site-packages/browser_gym.pth
+COMMAND=$VENV/bin/browser-gym
 
 # nemo-gym asks for 3.13.14 and runs on any 3.13, so packages are chosen for that one.
 PACKAGES_FOR_PYTHON=3.13.14
@@ -91,8 +92,8 @@ up_to_date() {
   local key chromium
   [ -f "$STAMP" ] || return 1
   { IFS= read -r key && IFS= read -r chromium; } <"$STAMP" || return 1
-  [ "$key" = "$(current_key)" ] && [ -x "$PYTHON" ] && [ -f "$PTH" ] && [ -x "$chromium" ] &&
-    links_are_there
+  [ "$key" = "$(current_key)" ] && [ -x "$PYTHON" ] && [ -f "$PTH" ] && [ -x "$COMMAND" ] &&
+    [ -x "$chromium" ] && links_are_there
 }
 
 # ---------------------------------------------------------------------------- one at a time
@@ -283,6 +284,15 @@ import playwright.async_api, ray.dashboard.agent, ray.dashboard.dashboard' ||
   rm -f "$INSTALLING"
 }
 
+# -P: a folder the command is called in may hold another package of that name.
+make_command() {
+  {
+    printf '#!/bin/sh\n'
+    printf 'exec "$(dirname "$0")/python" -P -m browser_gym "$@"\n'
+  } >"$COMMAND"
+  logged chmod +x "$COMMAND" || fail "$COMMAND could not be written."
+}
+
 # NeMo Gym looks for each server's environment in .venvs; all share the one we made.
 link_servers() {
   local folder
@@ -358,6 +368,7 @@ set_up() {
   : >"$LOG"
   rm -f "$STAMP"
   make_environment
+  make_command
   link_servers
   check_playwright
   get_chromium

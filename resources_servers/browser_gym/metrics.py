@@ -8,6 +8,8 @@ from typing import Any
 
 from nemo_gym.reward_profile import compute_pass_majority_metrics
 
+from resources_servers.browser_gym.groups import by_name, summary
+
 Row = Mapping[str, Any]
 
 
@@ -20,6 +22,8 @@ def rollout_metrics(rows: Sequence[Row]) -> dict[str, float]:
     - `resampled/share`: of the rows whose rollout was run again; only if there are any.
     - `termination/<reason>`: share of the valid rows that ended so.
     - `category/<name>`: mean reward of that category's valid rows.
+    - `groups/mean_valid`, `groups/zero_variance_share`: valid rows per task, and the share of tasks
+      whose valid rows, two or more, all have the same reward; only if tasks have several rows.
 
     Args:
         rows: all of a run, masked ones included; at least one.
@@ -37,7 +41,7 @@ def rollout_metrics(rows: Sequence[Row]) -> dict[str, float]:
         metrics["reward/valid_mean"] = _mean([row["reward"] for row in valid])
     reasons = Counter(r for row in valid if (r := row.get("termination_reason")))
     metrics |= {f"termination/{r}": count / len(valid) for r, count in sorted(reasons.items())}
-    return metrics | _category_means(valid)
+    return metrics | _category_means(valid) | _group_figures(rows)
 
 
 def pass_at_k(tasks: list[list[dict[str, Any]]]) -> dict[str, float]:
@@ -64,6 +68,14 @@ def _category_means(valid: Sequence[Row]) -> dict[str, float]:
         if row.get("category"):
             rewards[row["category"]].append(row["reward"])
     return {f"category/{name}": _mean(values) for name, values in sorted(rewards.items())}
+
+
+def _group_figures(rows: Sequence[Row]) -> dict[str, float]:
+    named = [(str(row["_ng_task_index"]), row) for row in rows if "_ng_task_index" in row]
+    if len({name for name, _ in named}) == len(named):
+        return {}
+    figures = summary(by_name(named))
+    return {f"groups/{name}": figures[name] for name in ("mean_valid", "zero_variance_share")}
 
 
 def _mean(values: Sequence[float]) -> float:

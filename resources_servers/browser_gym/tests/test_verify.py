@@ -189,6 +189,8 @@ async def test_metrics_tell_valid_rollouts_from_masked_ones(client: Client) -> N
         "termination/max_steps": 1 / 3,
         "category/drag": 1 / 2,
         "category/keys": 1,
+        "groups/mean_valid": 3 / 2,
+        "groups/zero_variance_share": 0,
         "pass@1": 3 / 4,
         "pass@2": 1,  # of the one task with two valid rollouts
     }

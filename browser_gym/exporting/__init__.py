@@ -1,0 +1,1 @@
+"""Makes training samples of rollout rows."""

@@ -1,0 +1,102 @@
+"""Reads rollout rows, one at a time however long the files are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+_FAILURES = "_failures.jsonl"
+
+
+class UnusableInput(Exception):
+    """What a person gave cannot be read; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One row of a rollout file.
+
+    Attributes:
+        row: as the agent wrote it.
+        path: of its file.
+        line: in it, from 1.
+    """
+
+    row: Row
+    path: Path
+    line: int
+
+    @property
+    def place(self) -> str:
+        """Where the row is, for people."""
+        return f"{self.path}:{self.line}"
+
+    @property
+    def folder(self) -> Path:
+        """What references to screenshots are relative to."""
+        return self.path.parent
+
+    @property
+    def task_id(self) -> str:
+        """The task's name, empty if it has none."""
+        return str((self.row.get("verifier_metadata") or {}).get("task_id") or "")
+
+    @property
+    def group(self) -> str:
+        """What all rollouts of a task in one file share; those of other files are another group."""
+        index = self.row.get("_ng_task_index")
+        return f"{self.path.with_suffix('')}/{self.task_id if index is None else index}"
+
+    @property
+    def rollout(self) -> int:
+        """Which of its group it is; the line, if its row does not say."""
+        index = self.row.get("_ng_rollout_index")
+        return self.line if index is None else index
+
+
+def read_rollouts(
+    paths: Iterable[Path], progress: Callable[[int], None] = lambda _: None
+) -> Iterator[Rollout]:
+    """Yield the rows of rollout files in order; empty lines are passed over.
+
+    Args:
+        paths: of the files.
+        progress: told how many bytes each line had.
+
+    Raises:
+        UnusableInput: a file cannot be read, or a line is no rollout row.
+    """
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    progress(len(line))
+                    if line.strip():
+                        yield Rollout(_parse(line, path, number), path, number)
+        except OSError as error:
+            raise UnusableInput(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _parse(line: bytes, path: Path, number: int) -> Row:
+    place = f"{path}:{number}"
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise UnusableInput(
+            f"{place}: is no JSON ({error}); if a run was interrupted while it wrote, take this "
+            "line out and run it again with --resume"
+        ) from error
+    if not isinstance(row, dict) or "response" not in row or "reward" not in row:
+        hint = " (this is a file of failed attempts)" if path.name.endswith(_FAILURES) else ""
+        raise UnusableInput(
+            f"{place}: is no rollout row: it has no `response` and `reward`{hint}; give the file "
+            "that `gym eval run --output` wrote"
+        )
+    reward = row["reward"]
+    if isinstance(reward, bool) or not isinstance(reward, int | float):
+        raise UnusableInput(f"{place}: `reward` is {reward!r}, not a number")
+    return row
