@@ -118,9 +118,14 @@ class Screenshots:
 
 
 def response_of(record: Record, model: str) -> dict[str, Any]:
-    """Return the whole episode as one Responses object: all items in order, usage summed up."""
+    """Return the whole episode as one Responses object: all items in order, usage summed up.
+
+    With exact tokens, its `agent_input` is what was asked first, with the first screenshot: NeMo RL
+    looks for the images of the first prompt there before it looks at the task's own row.
+    """
     usage = record.usage
-    return {
+    asked = {"agent_input": record.asked["input"]} if record.tokens.segments else {}
+    return asked | {
         "id": record.response.get("id") or f"resp_{uuid.uuid4().hex}",
         "object": "response",
         "created_at": record.response.get("created_at") or int(time.time()),

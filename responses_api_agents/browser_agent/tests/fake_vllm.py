@@ -1,7 +1,8 @@
 """A small stand-in for NeMo Gym's `vllm_model`: its own converter around a script.
 
 What the converter refuses, this refuses. Tokens are made up, but carried as NeMo Gym does: on the
-last item of a reply, and expected back on the assistant message of the chat.
+last item of a reply, and expected back on the assistant message of the chat. For each image there
+is one `IMAGE` among them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from nemo_gym.openai_utils import (
 from nemo_gym.responses_converter import ResponsesConverter
 
 Json = dict[str, Any]
+IMAGE = 0
 TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 
 
@@ -62,6 +64,7 @@ class FakeVllm:
         self.echoed.append(len(echoed))
         exact = bool(echoed) and len(self.tokens) != self._drifting_at
         prompt = _seen(echoed[-1]) if exact else []
+        prompt += [IMAGE] * (_images(messages) - prompt.count(IMAGE))
         prompt += [next(self._ids), next(self._ids)]
         generated = [next(self._ids), next(self._ids)]
         tokens: Json = dict(zip(TOKEN_FIELDS, (prompt, generated, [-0.5, -0.25]), strict=True))
@@ -84,3 +87,8 @@ class FakeVllm:
 
 def _seen(fields: Json) -> list[int]:
     return fields["prompt_token_ids"] + fields["generation_token_ids"]
+
+
+def _images(messages: list[Json]) -> int:
+    contents = [m["content"] for m in messages if isinstance(m.get("content"), list)]
+    return sum(part["type"] == "image_url" for content in contents for part in content)
