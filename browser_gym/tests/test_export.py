@@ -128,6 +128,14 @@ def test_chats_hold_each_reply_once(tmp_path: Path, episode: Episode) -> None:
             assert sample["token_ids"] == ids
 
 
+def test_a_reply_that_saw_more_has_no_tokens_as_a_step(tmp_path: Path) -> None:
+    """The sample shows one screenshot, and those tokens stand for two."""
+    row = CUT.row()
+    row["segments"][1]["steps"][0]["new_images"].insert(0, CUT.image(0))
+    steps, _ = exported(tmp_path, [row], "stepwise")
+    assert ["token_ids" in sample for sample in steps] == [True, False]
+
+
 def test_why_rollouts_are_left_out(tmp_path: Path) -> None:
     lost = {"mask_sample": True, "failure_kind": "session_lost", "failure_reason": "It died."}
     nan = Episode([Turn()], repeat=4).row()

@@ -64,8 +64,8 @@ class FakeVllm:
         self.echoed.append(len(echoed))
         exact = bool(echoed) and len(self.tokens) != self._drifting_at
         prompt = _seen(echoed[-1]) if exact else []
-        prompt += [IMAGE] * (_images(messages) - prompt.count(IMAGE))
-        prompt += [next(self._ids), next(self._ids)]
+        pictures = [IMAGE] * (_images(messages) - prompt.count(IMAGE))
+        prompt += [next(self._ids), *pictures, next(self._ids)]
         generated = [next(self._ids), next(self._ids)]
         tokens: Json = dict(zip(TOKEN_FIELDS, (prompt, generated, [-0.5, -0.25]), strict=True))
         message = {"role": "assistant", **self._script(len(self.tokens)), **tokens}

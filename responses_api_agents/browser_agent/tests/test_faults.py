@@ -579,7 +579,7 @@ async def test_tokens_drifted(tmp_path: Path) -> None:
     row = await run_clicks(server, tmp_path, 5)
     assert (row["mask_sample"], row["instance_config"]) == (True, {"mask_sample": True})
     assert row["failure_kind"] == Fault.TOKENS_DRIFTED.kind
-    assert "turn 3 differs from the tokens before it at 0 of 12" in row["failure_reason"]
+    assert "turn 3 differs from the tokens before it at 0 of 15" in row["failure_reason"]
     (steps,) = steps_of(row)
     assert len(steps) == 3
     assert on_items(row) == server.tokens[:3]
