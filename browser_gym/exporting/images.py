@@ -58,7 +58,9 @@ class ImagePlaces:
         path = Path(unquote(urlsplit(reference).path)) if reference[:5] == "file:" else reference
         path = (folder / path).resolve()
         if not path.is_file():
-            raise LeftOut(MISSING, f"{reference} is not at {path}")
+            raise LeftOut(
+                MISSING, f"{reference} is not at {path}; keep rollouts and their artifacts together"
+            )
         if self._folder:
             return self._keep(path.read_bytes(), path.suffix)
         return self._relative(path)

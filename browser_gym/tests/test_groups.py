@@ -21,7 +21,7 @@ def lost(task: int, repeat: int) -> Json:
     return row(task, repeat, 0, "failure", mask_sample=True, failure_kind="session_lost")
 
 
-ATTEMPT = {"failure_kind": "provider_unavailable", "turns": 2, "seconds": 3.0}
+ATTEMPT = {"failure_kind": "provider_unavailable", "failure_reason": "", "num_turns": 2}
 ROWS = [
     *(row(0, 0, 1), row(0, 1, 0, "max_steps", attempts=[ATTEMPT]), lost(0, 2)),
     *(row(1, 0, 1), row(1, 1, 1)),

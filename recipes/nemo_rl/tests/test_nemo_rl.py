@@ -66,8 +66,9 @@ async def group(
 
     async def rollout(server: FakeVllm, row: Json, number: int) -> Json:
         settings = {"adapter": "policy", "policy": GYM["browser_policy"], "model": "policy"}
+        settings |= SETTINGS | {"resamples": 0}
         with serve(server.app) as url:
-            async with running_agent(environment, url, folder, **settings | SETTINGS) as agent:
+            async with running_agent(environment, url, folder, **settings) as agent:
                 body = {**row, "_ng_task_index": 0, "_ng_rollout_index": number}
                 return (await agent.post("/run", json=body)).json()
 
