@@ -244,7 +244,7 @@ class Episode:
             for length in range(1, LONGEST_ROUND + 1)
         )
 
-    async def _timed[T](self, work: Awaitable[T]) -> T:
+    async def _timed(self, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         started = time.monotonic()
         try:
             return await work

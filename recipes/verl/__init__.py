@@ -1,0 +1,1 @@
+"""Training with verl: an agent loop, an advantage estimator and a data set."""
