@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-vllm smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
+.PHONY: help setup demo test test-vllm test-verl smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -18,6 +18,11 @@ test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chro
 
 test-vllm: setup ## Run episodes with the real vLLM, into results/vllm.json; makes a vLLM (4 GB) unless URL=… MODEL=…
 	@$(PYTHON) -m scripts.test_vllm $(if $(URL),--url $(URL)) $(if $(MODEL),--model $(MODEL)) $(ARGS)
+
+test-verl: setup ## Test the recipe for verl with verl itself, in an environment of its own
+	@bash recipes/verl/make_environment.sh
+	@cache/envs/verl/bin/python -m pytest -c recipes/verl/tests/verl.ini --confcutdir recipes/verl \
+		recipes/verl/tests $(ARGS)
 
 smoke: setup ## Check a running environment without a model: make smoke URL=http://127.0.0.1:PORT
 	@$(PYTHON) scripts/smoke.py $(URL) $(ARGS)

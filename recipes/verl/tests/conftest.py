@@ -1,4 +1,4 @@
-"""Fixtures for the tests that need verl; without it only the others are collected."""
+"""Fixtures for the tests that need verl; without it they are not collected."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if importlib.util.find_spec("verl") is None:
         "test_configuration.py",
         "test_dataset.py",
         "test_environment_faults.py",
+        "test_trainer.py",
     ]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import hydra
 import psutil
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap
@@ -22,6 +23,7 @@ from recipes.verl.agent_loop import BrowserGymAgentLoop
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGPROB = -0.25
+TARGET = f"{BrowserGymAgentLoop.__module__}.{BrowserGymAgentLoop.__qualname__}"
 
 Reply = str | Callable[[], Awaitable[str]]
 
@@ -47,18 +49,23 @@ class Asked:
 
 
 class ScriptedServer:
-    """In place of verl's client of its rollout servers: samples what it is told to, letter by letter.
+    """In place of verl's rollout servers: samples what it is told to, letter by letter.
 
     Letters are not how the tokenizer would write the text: tokens that were rendered again differ.
     """
 
-    def __init__(self, tokenizer: Any, replies: list[Reply]) -> None:
+    def __init__(self, tokenizer: Any, replies: Sequence[Reply]) -> None:
         self._tokenizer = tokenizer
         self._replies = iter(replies)
         self.asked: list[Asked] = []
 
     async def generate(
-        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **more: Any
+        self,
+        request_id: str,
+        *,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        **more: Any,
     ) -> TokenOutput:
         asked = Asked(list(prompt_ids), sampling_params, list(more["image_data"] or []))
         self.asked.append(asked)
@@ -122,7 +129,8 @@ def running_environment(port: int = 0, **settings: Any) -> Iterator[RunningEnvir
     try:
         yield RunningEnvironment(**json.loads(process.stdout.readline()), process=process)
     finally:
-        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        running = process.poll() is None
+        children = psutil.Process(process.pid).children(recursive=True) if running else []
         process.stdin.close()
         try:
             process.wait(20)
@@ -135,7 +143,11 @@ def running_environment(port: int = 0, **settings: Any) -> Iterator[RunningEnvir
 
 
 def agent_loop(
-    url: str, processor: Any, server: ScriptedServer, lengths: tuple[int, int] = (4096, 8192), **settings: Any
+    url: str,
+    processor: Any,
+    server: ScriptedServer,
+    lengths: tuple[int, int] = (4096, 8192),
+    **settings: Any,
 ) -> BrowserGymAgentLoop:
     """Return an agent loop as verl makes one.
 
@@ -149,8 +161,8 @@ def agent_loop(
     rollout = {"prompt_length": lengths[0], "response_length": lengths[1]}
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
     given = {"server_url": url, "policy": "qwen3_vl", "resample_delay_s": 0, **settings}
-    return BrowserGymAgentLoop(
-        settings=OmegaConf.create(given),
+    return hydra.utils.instantiate(
+        config=OmegaConf.create({"_target_": TARGET, "settings": given}),
         trainer_config=DictConfigWrap(config),
         server_manager=server,
         tokenizer=processor.tokenizer,

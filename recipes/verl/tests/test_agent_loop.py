@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, AgentLoopWorker
 
 from recipes.verl.baseline import VALID
@@ -43,7 +45,7 @@ class Rollout:
 async def run(
     environment: RunningEnvironment,
     processor: Any,
-    replies: list[Reply],
+    replies: Sequence[Reply],
     task: dict[str, Any] | None = None,
     sampling: dict[str, Any] = SAMPLING,
     **options: Any,
@@ -70,8 +72,6 @@ def sampled_runs(output: AgentLoopOutput) -> list[list[int]]:
 def check_images(output: AgentLoopOutput, processor: Any) -> None:
     """Check that verl makes as many image features of the images as there are places for them."""
     ids = output.prompt_ids + output.response_ids
-    import torch
-
     worker = SimpleNamespace(
         processor=processor,
         tokenizer=processor.tokenizer,
@@ -90,6 +90,7 @@ async def test_a_whole_episode_is_one_growing_sequence(
     task = environment.task(
         assertions=[
             {"title": "the answer", "answer_equals": "done"},
+            {"title": "one click", "query": "count", "equals": 1},
         ]
     )
     rollout = await run(environment, processor, ["no call at all", CLICK, DONE], task)
@@ -136,7 +137,12 @@ async def test_what_is_wrong_with_an_action_is_told_and_costs_nothing_else(
     assert output.reward_score == 1
     assert output.response_logprobs is None
     told = processor.tokenizer.decode(output.response_ids)
-    for part in ("which is not from 0 to 1000", "NoSuchKey", "there is no action 'fly'", "not JSON"):
+    for part in (
+        "which is not from 0 to 1000",
+        "NoSuchKey",
+        "there is no action 'fly'",
+        "not JSON",
+    ):
         assert part in told
 
 

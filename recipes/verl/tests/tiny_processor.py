@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false
-"""A processor of Qwen2.5-VL's kind with a vocabulary of bytes and a few words: nothing is fetched."""
+"""A processor of Qwen2.5-VL's kind with a vocabulary of bytes and a few words, made here."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _TEMPLATE = (
 
 def tiny_processor() -> Qwen2_5_VLProcessor:
     """Return a processor; its merges make that sampled tokens are not those of their text."""
-    vocabulary = {letter: index for index, letter in enumerate(sorted(
-        pre_tokenizers.ByteLevel.alphabet()
-    ))}
+    vocabulary = {
+        letter: index for index, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))
+    }
     merges = []
     for word in _WORDS:
         for end in range(2, len(word) + 1):
@@ -43,9 +43,7 @@ def tiny_processor() -> Qwen2_5_VLProcessor:
     tokenizer.add_special_tokens({"additional_special_tokens": _VISION})
     sizes = {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
     return Qwen2_5_VLProcessor(
-        image_processor=Qwen2VLImageProcessor(
-            **sizes, min_pixels=56 * 56, max_pixels=64 * 28 * 28
-        ),
+        image_processor=Qwen2VLImageProcessor(**sizes, min_pixels=56 * 56, max_pixels=64 * 28 * 28),
         tokenizer=tokenizer,
         video_processor=Qwen2VLVideoProcessor(**sizes),
         chat_template=_TEMPLATE,

@@ -1,1 +1,0 @@
-"""Training with verl: an agent loop, an advantage estimator and a data set."""
