@@ -145,7 +145,7 @@ def running_environment(port: int = 0, **settings: Any) -> Iterator[RunningEnvir
 def agent_loop(
     url: str,
     processor: Any,
-    server: ScriptedServer,
+    server: Any,
     lengths: tuple[int, int] = (4096, 8192),
     **settings: Any,
 ) -> BrowserGymAgentLoop:

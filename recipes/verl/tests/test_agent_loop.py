@@ -24,6 +24,7 @@ from recipes.verl.tests.rollouts import (
     action,
     agent_loop,
 )
+from recipes.verl.tests.tiny_model import ModelServer, tiny_model
 from recipes.verl.tests.tiny_processor import IMAGE_PAD
 
 SAMPLING = {"temperature": 1.0, "logprobs": True}
@@ -233,3 +234,24 @@ async def test_a_fault_of_the_rollout_server_is_not_hidden(
     with pytest.raises(RuntimeError, match="the engine died"):
         await run(environment, processor, [dies])
     assert environment.sessions() == 0
+
+
+async def test_a_model_gives_the_whole_sequence_the_probabilities_it_was_sampled_with(
+    environment: RunningEnvironment, processor: Any
+) -> None:
+    server = ModelServer(tiny_model(processor.tokenizer), processor)
+    options: dict[str, Any] = {"policy": "hysteresis", "keep": 1, "batch": 2}
+    loop = agent_loop(environment.url, processor, server, history=options, max_steps=4)
+    outputs = await loop.run(SAMPLING, task=json.dumps(environment.task()))
+    assert isinstance(outputs, list)
+    assert [output.num_turns for output in outputs] == [6, 2]
+    for output in outputs:
+        assert output.response_logprobs
+        assert output.multi_modal_data
+        ids = output.prompt_ids + output.response_ids
+        whole = server.logprobs(ids, output.multi_modal_data["images"])
+        trained = torch.tensor(output.response_mask).bool()
+        again = whole[len(output.prompt_ids) - 1 :][trained]
+        sampled = torch.tensor(output.response_logprobs)[trained]
+        assert torch.allclose(again, sampled, atol=1e-3)
+        assert sampled.std() > 0.1

@@ -100,7 +100,8 @@ async def test_a_verdict_that_is_masked_is_no_reward(
 async def test_a_full_server_and_one_that_starts_again(
     environment: RunningEnvironment, processor: Any
 ) -> None:
-    task, secret = environment.task(), {"auth_token": "hush"}
+    task = environment.task()
+    secret: dict[str, Any] = {"auth_token": "hush"}
     with ExitStack() as servers:
         first = servers.enter_context(
             running_environment(**secret, max_sessions=1, queue_timeout_s=0.1)
