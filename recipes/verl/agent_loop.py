@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import time
@@ -20,8 +21,8 @@ from recipes.verl.baseline import VALID
 from recipes.verl.environment_http import HttpPost
 from recipes.verl.settings import Settings
 from recipes.verl.token_policy import Segment, TokenPolicy
-from resources_servers.browser_gym.faults import Fault
 from responses_api_agents.browser_agent.adapters.policy import PolicyAdapter
+from responses_api_agents.browser_agent.browser_queue import BrowserQueue
 from responses_api_agents.browser_agent.cost import Prices
 from responses_api_agents.browser_agent.environment import Environment
 from responses_api_agents.browser_agent.episode import Episode, Limits
@@ -30,9 +31,6 @@ from responses_api_agents.browser_agent.policies import policies
 from responses_api_agents.browser_agent.trajectory import Record, Screenshots, response_of
 
 logger = logging.getLogger(__name__)
-
-# They would be the same with another session.
-_LASTING = {Fault.TASK_UNUSABLE.kind, Fault.DISK_FULL.kind, Fault.AGENT_FAULT.kind}
 
 _closing: set[asyncio.Task[None]] = set()
 
@@ -71,7 +69,7 @@ class BrowserGymAgentLoop(AgentLoopBase):
         """
         task = json.loads(kwargs["task"])
         options = {"priority": int(kwargs["priority"])} if "priority" in kwargs else {}
-        for tries_left in reversed(range(1 + self._settings.resample)):
+        for tries_left in reversed(range(1 + self._settings.resamples)):
             policy = TokenPolicy(self, sampling_params, self._settings.max_reply_tokens, **options)
             try:
                 outputs = await self._rollout(task, policy)
@@ -79,7 +77,7 @@ class BrowserGymAgentLoop(AgentLoopBase):
             except RolloutFailure as failure:
                 task_id = task["verifier_metadata"].get("task_id")
                 logger.warning("task %s failed: %s: %s", task_id, failure.kind, failure.reason)
-                if not tries_left or failure.kind in _LASTING:
+                if not tries_left or not failure.again:
                     outputs = self._invalid(failure, with_logprobs=policy.with_logprobs)
                     break
             await asyncio.sleep(self._settings.resample_delay_s)
@@ -92,7 +90,8 @@ class BrowserGymAgentLoop(AgentLoopBase):
             RolloutFailure: the environment failed.
         """
         http = aiohttp.ClientSession()
-        environment = Environment(HttpPost(http, self._settings))
+        queue = _queue(self._settings.server_url, self._settings.queue_timeout_s)
+        environment = Environment(HttpPost(http, self._settings), queue)
         episode = self._episode(environment, policy)
         params = task["responses_create_params"]
         metadata = task["verifier_metadata"]
@@ -178,6 +177,12 @@ class BrowserGymAgentLoop(AgentLoopBase):
                 "tool_rewards": [],
             },
         )
+
+
+@functools.cache
+def _queue(server_url: str, timeout_s: float | None) -> BrowserQueue:
+    """Return where all rollouts of this process wait for a browser of one server."""
+    return BrowserQueue(timeout_s)
 
 
 async def _end(environment: Environment, http: aiohttp.ClientSession) -> None:

@@ -32,11 +32,12 @@ class Settings(BaseModel):
     max_reply_tokens: int = Field(default=1024, ge=1)
     loop_limit: int | None = Field(default=10, ge=2)
     run_timeout_s: float = Field(default=900, gt=0)
+    queue_timeout_s: float | None = Field(default=3600, gt=0)
     seed_timeout_s: float = Field(default=180, gt=0)
     step_timeout_s: float = Field(default=120, gt=0)
     verify_timeout_s: float = Field(default=360, gt=0)
     close_timeout_s: float = Field(default=30, gt=0)
-    resample: int = Field(default=1, ge=0)
+    resamples: int = Field(default=1, ge=0)
     resample_delay_s: float = Field(default=1, ge=0)
     on_fault: Literal["mask", "drop"] = "mask"
 

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from responses_api_agents.browser_agent.failures import NoFreeBrowser
 
@@ -31,7 +32,7 @@ class BrowserQueue:
         self._timeout_s = timeout_s
         self._asking = asyncio.Semaphore(ASKING)
 
-    async def ask[T](self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Return what `ask` returns, once its turn has come and there is a browser for it.
 
         Args:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from contextlib import ExitStack
@@ -47,7 +48,7 @@ async def test_a_lost_browser_means_another_session_or_no_reward(
         loop = agent_loop(environment.url, processor, server, **settings)
         return await loop.run(SAMPLING, task=json.dumps(environment.task())), server
 
-    output, server = await run(CLICK, browser_dies, CLICK, DONE, resample=1)
+    output, server = await run(CLICK, browser_dies, CLICK, DONE, resamples=1)
     assert output.reward_score == 1
     assert output.extra_fields[VALID] is True
     # Only what was sampled in the session that was graded is trained on.
@@ -56,9 +57,9 @@ async def test_a_lost_browser_means_another_session_or_no_reward(
     assert sum(output.response_mask) == sum(len(asked.sampled) for asked in again)
     assert sum(output.response_logprobs) == LOGPROB * sum(output.response_mask)
 
-    output, _ = await run(browser_dies, browser_dies, resample=1)
+    output, _ = await run(browser_dies, browser_dies, resamples=1)
     check_masked(output, "session_lost")
-    output, _ = await run(browser_dies, resample=0, on_fault="drop")
+    output, _ = await run(browser_dies, resamples=0, on_fault="drop")
     assert output == []
     assert environment.sessions() == 0
 
@@ -67,7 +68,7 @@ async def test_a_step_that_takes_too_long_is_a_fault_of_the_environment(
     environment: RunningEnvironment, processor: Any
 ) -> None:
     server = ScriptedServer(processor.tokenizer, [action(action="wait", time=20)])
-    loop = agent_loop(environment.url, processor, server, step_timeout_s=0.5, resample=0)
+    loop = agent_loop(environment.url, processor, server, step_timeout_s=0.5, resamples=0)
     output = await loop.run(SAMPLING, task=json.dumps(environment.task()))
     check_masked(output, "transport_timeout")
     assert environment.sessions() == 0
@@ -77,7 +78,7 @@ async def test_what_another_session_would_not_mend_is_not_tried_again(
     environment: RunningEnvironment, processor: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = ScriptedServer(processor.tokenizer, [])
-    loop = agent_loop(environment.url, processor, server, resample=5)
+    loop = agent_loop(environment.url, processor, server, resamples=5)
     with caplog.at_level(logging.WARNING, "recipes.verl.agent_loop"):
         task = environment.task(verifier="no such verifier")
         output = await loop.run(SAMPLING, task=json.dumps(task))
@@ -92,7 +93,7 @@ async def test_a_verdict_that_is_masked_is_no_reward(
     task = environment.task(verifier="gym_api", gym_url="http://127.0.0.1:9")
     del task["verifier_metadata"]["assertions"]
     server = ScriptedServer(processor.tokenizer, [DONE])
-    loop = agent_loop(environment.url, processor, server, resample=0)
+    loop = agent_loop(environment.url, processor, server, resamples=0)
     output = await loop.run(SAMPLING, task=json.dumps(task))
     check_masked(output, "transport_unreachable")
 
@@ -110,13 +111,21 @@ async def test_a_full_server_and_one_that_starts_again(
         async with httpx.AsyncClient(base_url=first.url, headers=headers, timeout=60) as http:
             seeded = await http.post("/seed_session", json=task)
             server = ScriptedServer(processor.tokenizer, [])
-            loop = agent_loop(first.url, processor, server, resample=1, **secret)
+            impatient: dict[str, Any] = {"queue_timeout_s": 0.01}
+            loop = agent_loop(first.url, processor, server, **secret, **impatient)
             output = await loop.run(SAMPLING, task=json.dumps(task))
             check_masked(output, "provider_quota_exhausted")
             loop = agent_loop(first.url, processor, server, auth_token="wrong")
             output = await loop.run(SAMPLING, task=json.dumps(task))
             check_masked(output, "agent_request_failed")
+            # With time to wait, it has its turn when the browser is free.
+            server = ScriptedServer(processor.tokenizer, [DONE])
+            loop = agent_loop(first.url, processor, server, **secret)
+            waiting = asyncio.create_task(loop.run(SAMPLING, task=json.dumps(task)))
             await http.post("/close", json={"env_id": seeded.json()["env_id"]})
+            output = await waiting
+            assert not isinstance(output, list)
+            assert output.reward_score == 1
 
         async def starts_again() -> str:
             first.process.kill()
@@ -126,7 +135,7 @@ async def test_a_full_server_and_one_that_starts_again(
             return CLICK
 
         server = ScriptedServer(processor.tokenizer, [starts_again, DONE])
-        loop = agent_loop(first.url, processor, server, resample=1, **secret)
+        loop = agent_loop(first.url, processor, server, resamples=1, **secret)
         output = await loop.run(SAMPLING, task=json.dumps(task))
         assert not isinstance(output, list)
         assert output.reward_score == 1
