@@ -92,15 +92,25 @@ def xml_calls(text: str) -> list[NativeCall]:
         match = _FUNCTION.match(head)
         if not match:
             raise UnusableCall("a call starts with <function=NAME>")
+        _check_nothing_between(match[1], head[match.end() :])
         fields = {}
         for parameter in parameters:
             name, mark, value = parameter.partition(">")
             if not mark:
                 raise UnusableCall(f"{match[1]}: a parameter starts with <parameter=NAME>")
-            value = value.partition("</parameter>")[0]
+            value, _, between = value.partition("</parameter>")
+            _check_nothing_between(match[1], between)
             fields[name.strip()] = value.removeprefix("\n").removesuffix("\n")
         calls.append(NativeCall(match[1], fields))
     return calls
+
+
+def _check_nothing_between(call: str, text: str) -> None:
+    # A parameter with a mistake in its mark would be lost, and the call mean something else.
+    if text.strip():
+        raise UnusableCall(
+            f"{call}: only <parameter=NAME>…</parameter> can be in it, not {text!r:.60}"
+        )
 
 
 def code_calls(code: str) -> list[NativeCall]:

@@ -181,6 +181,12 @@ def test_a_function_call_holds_whole_characters() -> None:
     [
         ("qwen3_vl", '<tool_call>{"name": "computer_use"}', 0, "'action' is missing"),
         ("qwen3_vl", '<tool_call>{"name": "bash", "arguments": {}}', 0, "no tool 'bash'"),
+        (
+            "qwen3_5",
+            "<tool_call><function=computer_use><parameter=action>left_click</parameter>"
+            "<param=coordinate>[1, 2]</parameter></function></tool_call>",
+            *(0, "can be in it, not '<param=coordinate>"),
+        ),
         ("opencua", "```\npyautogui.click(1, 2)\nimport os\n```", 0, "not 'import os"),
         ("opencua", "```\npyautogui.click(x=get(), y=1)\n```", 0, "'get(), y=1"),
         ("opencua", "```\npyautogui.click(1, 2)\npyautogui.screenshot()```", 1, "'screenshot'"),
