@@ -136,7 +136,8 @@ class _Reply:
         self._text = text
         self._plain = _ESCAPE.sub(_unescape, text)
         self._numbers = {float(number) for number in _NUMBER.findall(text + " " + self._plain)}
-        self._keys = _known_keys(self._plain)
+        # Blanks in the name of a key mean nothing.
+        self._keys = _known_keys(self._plain) | _known_keys(re.sub(r"\s", "", self._plain))
         frame = policies()[policy].frame
         self._views = [frame.view(WIDTH, HEIGHT), Grid(1000).view(WIDTH, HEIGHT)]
 
