@@ -9,6 +9,7 @@ import typer
 
 from browser_gym.commands.export import export
 from browser_gym.commands.groups import groups
+from browser_gym.commands.view import view
 
 app = typer.Typer(
     help="Work with the rollouts of Browser Gym.",
@@ -26,3 +27,4 @@ def _commands() -> None:
 
 app.command("export")(export)
 app.command("groups")(groups)
+app.command("view")(view)

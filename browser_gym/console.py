@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 PATIENCE_S = 2.0
 """How long a command may be silent."""
@@ -32,11 +35,36 @@ def reading(paths: Sequence[Path]) -> Iterator[Callable[[int], None]]:
     Yields:
         What to tell how many bytes more were read.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import DownloadColumn
 
     total = sum(path.stat().st_size for path in paths if path.is_file())
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with _bar("reading", total, DownloadColumn()) as advance:
+        yield advance
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how many of some things are done, if that takes longer than `PATIENCE_S`.
+
+    Args:
+        what: is being done, in a word.
+        total: how many things there are.
+
+    Yields:
+        What to tell how many more were done.
+    """
+    from rich.progress import MofNCompleteColumn
+
+    with _bar(what, total, MofNCompleteColumn()) as advance:
+        yield advance
+
+
+@contextmanager
+def _bar(what: str, total: int, amount: ProgressColumn) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), amount, TimeRemainingColumn())
     console = Console(file=sys.stderr)
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task("", total=total)

@@ -76,12 +76,22 @@ def read_rollouts(
                 for number, line in enumerate(file, 1):
                     progress(len(line))
                     if line.strip():
-                        yield Rollout(_parse(line, path, number), path, number)
+                        yield Rollout(parse_row(line, path, number), path, number)
         except OSError as error:
             raise UnusableInput(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _parse(line: bytes, path: Path, number: int) -> Row:
+def parse_row(line: bytes, path: Path, number: int) -> Row:
+    """Return the row that a line of a rollout file holds.
+
+    Args:
+        line: with or without its end.
+        path: of the file, for the message.
+        number: of the line, likewise.
+
+    Raises:
+        UnusableInput: it is no rollout row.
+    """
     place = f"{path}:{number}"
     try:
         row = json.loads(line)
