@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 Row = dict[str, Any]
 _FAILURES = "_failures.jsonl"
 
@@ -94,7 +96,7 @@ def parse_row(line: bytes, path: Path, number: int) -> Row:
     """
     place = f"{path}:{number}"
     try:
-        row = json.loads(line)
+        row = _loads(line)
     except ValueError as error:
         raise UnusableInput(
             f"{place}: is no JSON ({error}); if a run was interrupted while it wrote, take this "
@@ -110,3 +112,10 @@ def parse_row(line: bytes, path: Path, number: int) -> Row:
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         raise UnusableInput(f"{place}: `reward` is {reward!r}, not a number")
     return row
+
+
+def _loads(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:  # twice as fast, but refuses NaN and half characters
+        return json.loads(line)

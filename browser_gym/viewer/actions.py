@@ -40,7 +40,8 @@ def describe(action: Json) -> str:
         case "navigate" | "new_tab":
             words.append(str(action.get("url") or ""))
         case "switch_tab" | "close_tab":
-            words.append(str(action.get("tab_id") or action.get("index") or ""))
+            tab = action.get("tab_id", action.get("index"))
+            words.append("" if tab is None else str(tab))
         case "find":
             words.append(quoted(action.get("query")))
         case "screenshot" | "zoom" | "move" | "scroll_to":

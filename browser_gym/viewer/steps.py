@@ -106,11 +106,13 @@ def _call(call: Json) -> Json:
     results = records(call.get("results"))
     told = [_action(*pair) for pair in zip_longest(actions, results[: len(actions)], fillvalue={})]
     answers = {one["answer"] for one in told if one["answer"]}
-    texts = call.get("texts") if isinstance(call.get("texts"), list) else []
+    texts = call.get("texts")
     return {
         "actions": told,
         "error": shown(call.get("error") or ""),
-        "texts": [shown(text) for text in texts if text not in answers],
+        "texts": [shown(text) for text in texts if text not in answers]
+        if isinstance(texts, list)
+        else [],
         "events": [_event(event) for event in records(call.get("events"))],
         "tabs": [_tab(tab) for tab in records(call.get("tabs"))],
         "settled": call.get("settled") is not False,

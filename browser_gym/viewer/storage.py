@@ -44,7 +44,7 @@ def storage_of(row: Json) -> Json | None:
     final = row.get("final_local_storage")
     if not isinstance(final, dict):
         return None
-    return {"final": {key: shown(value) for key, value in parse_document(final).items()}}
+    return {"final": {key: shown(value) for key, value in final.items()}}
 
 
 def _evidence(row: Json) -> Evidence | None:

@@ -6,12 +6,20 @@ import json
 from typing import Any
 
 SHOWN_CHARS = 20_000
+_LINE_CHARS = 80
 
 
 def shown(value: Any, most: int = SHOWN_CHARS) -> str:
     """Return a text as it is and other JSON as JSON, cut at `most` characters."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    text = value if isinstance(value, str) else _as_json(value)
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
+
+
+def _as_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= _LINE_CHARS:
+        return text
+    return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def joined_text(content: Any) -> str:

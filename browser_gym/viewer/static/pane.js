@@ -6,6 +6,8 @@ import { failed, stepDetails, stepWords } from "./step.js";
 import { verdictParts } from "./verdict.js";
 import { dollars, nameOf, rewardOf, seconds, short, taskOf, tokens, verdictOf } from "./words.js";
 
+const LONG = 600; // a task in more characters is folded
+
 export class Pane {
   #trajectory;
   #image;
@@ -81,6 +83,7 @@ export class Pane {
     img.hidden = address === null;
     img.alt = `Screenshot: ${this.#named(this.#picture)}`;
     if (address !== null && img.getAttribute("src") !== address) img.src = address;
+    else if (address !== null && img.complete && !img.naturalWidth) this.#miss();
     else this.#draw();
     const names = this.#pictures.map((_, index) => this.#named(index));
     choice.replaceChildren(
@@ -117,8 +120,12 @@ export class Pane {
   /** Have the browser fetch what the next keys will show. */
   #preload() {
     for (const index of [this.#shown + 1, this.#shown + 2, this.#shown - 1]) {
-      const picture = this.#trajectory.steps[index]?.pictures[0];
-      if (picture && picture.image !== null) new Image().src = this.#image(picture.image) ?? "";
+      const number = this.#trajectory.steps[index]?.pictures[0].image ?? null;
+      const address = number === null ? null : this.#image(number);
+      if (address === null) continue;
+      const ahead = new Image();
+      ahead.src = address;
+      ahead.decode().catch(() => {}); // a missing one is told when it is its turn
     }
   }
 
@@ -146,7 +153,7 @@ function filmFrame(classes, name, words, address, onclick) {
   const picture = address ? el("img", { src: address, alt: "", loading: "lazy" }) : null;
   const caption = el("span", { class: "name" }, name);
   const said = el("span", { class: "said" }, words);
-  return el("li", { class: classes }, el("button", { type: "button", onclick }, picture, caption, said));
+  return el("li", { class: classes }, el("button", { type: "button", onclick, title: words }, picture, caption, said));
 }
 
 function about(trajectory, controls) {
@@ -167,7 +174,7 @@ function about(trajectory, controls) {
       el("span", {}, [seconds(spent.total), dollars(summary.cost)].filter(Boolean).join(" · ")),
     ),
     trajectory.failure_reason ? text(trajectory.failure_reason, "error") : null,
-    text(prompt, "prompt"),
+    prompt.length > LONG ? fold("The task", text(prompt, "prompt")) : text(prompt, "prompt"),
     fold(
       "About",
       facts([
