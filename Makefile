@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-vllm test-verl smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
+.PHONY: help setup demo view test test-vllm test-verl smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -12,6 +12,9 @@ setup: ## Make or repair the environment (nothing to do: no output)
 
 demo: setup ## Run the demo; options: make demo PROVIDER=anthropic ARGS="--help"
 	@$(PYTHON) scripts/demo.py $(if $(PROVIDER),--provider $(PROVIDER)) $(ARGS)
+
+view: setup ## Look at the newest rollouts; options: make view ROLLOUTS=results/run.jsonl ARGS="--port 8080"
+	@$(PYTHON) -m browser_gym view $(ROLLOUTS) $(ARGS)
 
 test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chromium"
 	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)

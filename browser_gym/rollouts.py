@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 
 Row = dict[str, Any]
-_FAILURES = "_failures.jsonl"
+FAILURES = "_failures.jsonl"
+"""How the names of files of failed attempts end."""
 
 
 class UnusableInput(Exception):
@@ -103,7 +104,7 @@ def parse_row(line: bytes, path: Path, number: int) -> Row:
             "line out and run it again with --resume"
         ) from error
     if not isinstance(row, dict) or "response" not in row or "reward" not in row:
-        hint = " (this is a file of failed attempts)" if path.name.endswith(_FAILURES) else ""
+        hint = " (this is a file of failed attempts)" if path.name.endswith(FAILURES) else ""
         raise UnusableInput(
             f"{place}: is no rollout row: it has no `response` and `reward`{hint}; give the file "
             "that `gym eval run --output` wrote"

@@ -24,6 +24,7 @@ from scripts.processes import BIN, ROOT, Processes
 
 LOG_NAME = "demo.log"
 ROWS_NAME = "rollouts.jsonl"
+DEFAULT_OUTPUT = ROOT / "results" / "demo"
 SOLUTIONS = ROOT / "resources_servers" / "browser_gym" / "demo_gym" / "solutions.json"
 # Ray gives its own start 30 s, which a busy machine can miss; a second try finds warm caches.
 START_TRIES = 3
@@ -243,6 +244,8 @@ def run(arguments: argparse.Namespace) -> bool:
         show(rows)
         as_it_must = judge(rows, model)
     console.print(f"rollouts, profile and screenshots are in {_relative(output)}/")
+    rollouts = "" if output == DEFAULT_OUTPUT else f" ROLLOUTS={_relative(output / ROWS_NAME)}"
+    console.print(f"to look at them, step by step: make view{rollouts}", soft_wrap=True)
     return as_it_must
 
 
@@ -322,7 +325,7 @@ def main() -> int:
         "--output",
         type=Path,
         metavar="FOLDER",
-        default=ROOT / "results" / "demo",
+        default=DEFAULT_OUTPUT,
         help="where the results go; emptied first (default results/demo)",
     )
     parser.add_argument(

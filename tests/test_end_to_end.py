@@ -117,6 +117,7 @@ def test_demo_prints_its_table_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert marked(str(tmp_path)) == []
     assert "mean reward" in done.stdout
+    assert f"make view ROLLOUTS={output}/rollouts.jsonl" in done.stdout
     rows = rows_of(output / "rollouts.jsonl")
     assert len(rows) == 8
     for row in rows:

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 def view(
     rollouts: Annotated[
-        Path,
-        typer.Argument(metavar="ROLLOUTS.jsonl", help="A file that `gym eval run --output` wrote."),
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="ROLLOUTS.jsonl",
+            help="A file that `gym eval run --output` wrote. [default: the newest in results]",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -48,16 +52,19 @@ def view(
 
     Examples:
 
-    `browser-gym view results/demo/rollouts.jsonl`
+    `browser-gym view`
+
+    `browser-gym view results/demo/rollouts.jsonl --port 8080`
 
     `browser-gym view results/run.jsonl --task CRM-02 --output results/crm-02.html`
     """
-    from browser_gym.viewer.index import RolloutFile
+    from browser_gym.viewer.index import RolloutFile, newest_rollouts
 
     if task and not output:
         fail("--task is for --output; the page itself has filters")
-    file = RolloutFile(rollouts)
     try:
+        rollouts = rollouts or newest_rollouts(Path("results"))
+        file = RolloutFile(rollouts)
         with reading([rollouts]) as progress:
             file.read_on(progress)
         if not file.summaries:
@@ -75,7 +82,7 @@ def _write(file: RolloutFile, output: Path, tasks: list[str], max_mb: float) -> 
 
     known = {summary["task"] for summary in file.summaries}
     if unknown := [task for task in tasks if task not in known]:
-        some = ", ".join(sorted(known)[:10])
+        some = ", ".join(map(repr, sorted(known)[:10]))  # quoted: names may hold anything
         fail(f"--task {unknown[0]}: no rollout of it in {file.path}; there are {some}")
     rows = [i for i, one in enumerate(file.summaries) if not tasks or one["task"] in tasks]
     with counting("writing", len(rows)) as progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -303,17 +304,18 @@ def test_the_server_tells_nobody_else(served: str):
         assert _ask(served, root, host=host or " ")[0] == 403
     for path in ("/", "/index", f"/{'x' * 32}/index", f"{root[:-3]}/", "//"):
         assert _ask(served, path)[0] == 403
-    for path in ("rollouts/99", "rollouts/5/images/99", "rollouts/-1", "..", "../", "run.jsonl"):
+    for path in ("rollouts/0/99", "rollouts/0/5/images/99", "rollouts/0/-1", "..", "run.jsonl"):
         assert _ask(served, root + path)[0] == 404
-    for path in ("rollouts/5/images/..", "artifacts/1.jpg", "rollouts/5/images/4"):
+    for path in ("rollouts/0/5/images/..", "artifacts/1.jpg", "rollouts/0/5/images/4"):
         assert _ask(served, root + path)[0] == 404
+    assert _ask(served, f"{root}rollouts/1/5")[0] == 409  # of an index there never was
     assert _ask(served, root, method="POST")[0] == 501
-    status, (image, headers) = _ask(served, f"{root}rollouts/5/images/0")
+    status, (image, headers) = _ask(served, f"{root}rollouts/0/5/images/0")
     assert (status, headers["Content-Type"]) == (200, "image/jpeg")
     assert image == viewed.picture("artifacts/0.jpg")
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path):
+def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = viewed.write(tmp_path / "run.jsonl", [viewed.row("A"), viewed.row("B")])
     page = tmp_path / "page.html"
 
@@ -325,6 +327,9 @@ def test_the_command_says_what_is_wrong(tmp_path: Path):
     assert "no.jsonl: cannot be read: No such file" in says(str(tmp_path / "no.jsonl"))
     (tmp_path / "empty.jsonl").touch()
     assert "empty.jsonl: no rollouts" in says(str(tmp_path / "empty.jsonl"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"--port {port}: 127.0.0.1 cannot be" in says(str(path), "--port", port)
     assert "--task is for --output" in says(str(path), "--task", "A")
     assert "--task C: no rollout of it" in says(str(path), "--task", "C", "-o", str(page))
     small = says(str(path), "-o", str(page), "--max-mb", "0.2")
@@ -332,3 +337,8 @@ def test_the_command_says_what_is_wrong(tmp_path: Path):
     assert list(tmp_path.glob("page*")) == []
     assert "page.html: 1 rollouts," in says(str(path), "--task", "B", "-o", str(page))
     assert page.exists()
+    monkeypatch.chdir(tmp_path)
+    assert "results: there are no rollouts in this folder; make demo" in says("-o", str(page))
+    viewed.write(tmp_path / "results/demo/rollouts.jsonl", [viewed.row("A")])
+    (tmp_path / "results/demo/rollouts_materialized_inputs.jsonl").write_text("{}\n")
+    assert "page.html: 1 rollouts," in says("-o", str(page))

@@ -226,6 +226,11 @@ def test_the_index_finds_rows_and_goes_on_where_it_was(tmp_path: Path):
     path.write_text(f"{lines[2]}\n")
     file.read_on()
     assert [one["task"] for one in file.summaries] == ["C"]
+    assert file.generation == 1
+    path.write_text(f"{lines[0]}\n{lines[1]}\n{lines[2]}\n")
+    file.read_on()
+    assert [one["task"] for one in file.summaries] == ["A", "B", "C"]
+    assert file.generation == 2
     path.write_text(f"{lines[2]}\nno row\n")
     with pytest.raises(UnusableInput, match=r"run\.jsonl:2: is no JSON"):
         file.read_on()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from browser_gym.rollouts import Rollout, UnusableInput, parse_row
+from browser_gym.rollouts import FAILURES, Rollout, UnusableInput, parse_row
 from browser_gym.viewer.summary import summary_of
 
 Json = dict[str, Any]
@@ -38,6 +38,7 @@ class RolloutFile:
     def _forget(self) -> None:
         self.summaries: list[Json] = []
         self._places: list[_Place] = []
+        self._last = b""
         self._end = 0
         self._lines = 0
 
@@ -52,7 +53,7 @@ class RolloutFile:
         """
         try:
             with self.path.open("rb") as file:
-                if file.seek(0, 2) < self._end:  # another run wrote it anew
+                if not self._goes_on(file):
                     self._forget()
                     self.generation += 1
                 file.seek(self._end)
@@ -82,11 +83,45 @@ class RolloutFile:
             raise UnusableInput(f"{self.path}: cannot be read: {error.strerror}") from error
         return Rollout(parse_row(line, self.path, place.line), self.path, place.line)
 
+    def _goes_on(self, file: IO[bytes]) -> bool:
+        """Whether what was indexed is still there: another run writes the file anew."""
+        if not self._places:
+            return self._end == 0
+        file.seek(self._places[-1].offset)
+        return file.read(len(self._last)) == self._last
+
     def _add(self, line: bytes) -> None:
         number = self._lines + 1
         if line.strip():
             rollout = Rollout(parse_row(line, self.path, number), self.path, number)
             self.summaries.append(summary_of(rollout))
             self._places.append(_Place(self._end, len(line), number))
+            self._last = line
         self._lines = number
         self._end += len(line)
+
+
+def newest_rollouts(folder: Path) -> Path:
+    """Return the file of rollouts in a folder that was written last.
+
+    Raises:
+        UnusableInput: there is none.
+    """
+    files = sorted(folder.rglob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in files:
+        if _holds_rollouts(path):
+            return path
+    raise UnusableInput(
+        f"{folder}: there are no rollouts in this folder; make demo makes some, or name a file "
+        "that `gym eval run --output` wrote"
+    )
+
+
+def _holds_rollouts(path: Path) -> bool:
+    """Whether the first line is a rollout; a run writes files of other things beside them."""
+    try:
+        with path.open("rb") as file:
+            parse_row(file.readline(), path, 1)
+    except (OSError, UnusableInput):
+        return False
+    return not path.name.endswith(FAILURES)

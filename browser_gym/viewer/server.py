@@ -6,6 +6,7 @@ import hmac
 import json
 import re
 import secrets
+import sys
 from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +29,9 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _JSON = "application/json"
+# Numbers only: no path of a file is ever in a request.
+_ROLLOUT = re.compile(r"rollouts/([0-9]{1,9})/([0-9]{1,9})")
+_IMAGE = re.compile(_ROLLOUT.pattern + r"/images/([0-9]{1,9})")
 
 
 class ViewerServer(ThreadingHTTPServer):
@@ -66,30 +70,45 @@ class ViewerServer(ThreadingHTTPServer):
         """Return the list of rollouts as JSON, with those that were written meanwhile."""
         with self._lock:
             self._rollouts.read_on()
-            return _dump({"name": self._rollouts.path.name, "rollouts": self._rollouts.summaries})
+            index = {
+                "name": self._rollouts.path.name,
+                "generation": self._rollouts.generation,
+                "rollouts": self._rollouts.summaries,
+            }
+            return _dump(index)
 
-    def trajectory(self, row: int) -> bytes:
-        """Return a rollout as JSON.
+    def trajectory(self, generation: int, row: int) -> tuple[bytes, list[str]]:
+        """Return a rollout as JSON, and its images' references.
+
+        Args:
+            generation: of the index that the row is from.
+            row: its place there.
 
         Raises:
             IndexError: there is no such row.
+            UnusableInput: the index is an old one, or the file cannot be read.
         """
-        return self._known(row)[0]
+        if generation != self._rollouts.generation:
+            raise UnusableInput(f"{self._rollouts.path}: was written anew")
+        return self._trajectory(generation, row)
 
-    def image(self, row: int, number: int) -> tuple[bytes, str] | None:
+    def image(self, generation: int, row: int, number: int) -> tuple[bytes, str] | None:
         """Return an image of a row and its media type, None if it is missing.
 
         Raises:
             IndexError: the row has no such image.
+            UnusableInput: see `trajectory`.
         """
-        reference = self._known(row)[1][number]
+        reference = self.trajectory(generation, row)[1][number]
         picture = read_picture(reference, self._rollouts.path.parent)
         return (picture.data, picture.media_type) if picture else None
 
-    def _known(self, row: int) -> tuple[bytes, list[str]]:
-        return self._trajectory(row, self._rollouts.generation)
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say what went wrong, unless a page left before its answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
-    def _read(self, row: int, _: int) -> tuple[bytes, list[str]]:
+    def _read(self, _: int, row: int) -> tuple[bytes, list[str]]:
         trajectory, images = trajectory_of(self._rollouts.row(row))
         return _dump(trajectory), images
 
@@ -115,10 +134,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(page().encode(), "text/html; charset=utf-8")
         elif path == "index":
             self._answer(self.server.index(), _JSON)
-        elif match := re.fullmatch(r"rollouts/(\d{1,9})", path):
-            self._answer(self.server.trajectory(int(match[1])), _JSON)
-        elif match := re.fullmatch(r"rollouts/(\d{1,9})/images/(\d{1,9})", path):
-            image = self.server.image(int(match[1]), int(match[2]))
+        elif match := _ROLLOUT.fullmatch(path):
+            self._answer(self.server.trajectory(*map(int, match.groups()))[0], _JSON)
+        elif match := _IMAGE.fullmatch(path):
+            image = self.server.image(*map(int, match.groups()))
             if image is None:
                 self._say(HTTPStatus.NOT_FOUND, "the file is gone, or is no image")
             else:

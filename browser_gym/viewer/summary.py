@@ -25,7 +25,7 @@ def summary_of(rollout: Rollout) -> Json:
     return {
         "line": rollout.line,
         "task": shown(rollout.task_id, _WORDS_CHARS),
-        "group": shown(rollout.group, _WORDS_CHARS),
+        "group": _group(rollout),
         "repeat": number(row.get("_ng_rollout_index")),
         "agent": shown(record(row.get("agent_ref")).get("name") or "", _WORDS_CHARS),
         "model": shown(record(row.get("response")).get("model") or "", _WORDS_CHARS),
@@ -39,6 +39,14 @@ def summary_of(rollout: Rollout) -> Json:
         "cost": number(row.get("cost_usd")),
         "words": "\n".join(words),
     }
+
+
+def _group(rollout: Rollout) -> str:
+    """Return what a row shares with those it can be compared with."""
+    index = rollout.row.get("_ng_task_index")
+    if index is None:
+        index = rollout.task_id or f"line {rollout.line}"
+    return shown(index, _WORDS_CHARS)
 
 
 def category_of(row: Json) -> str:

@@ -3,13 +3,18 @@
 const KEPT = 20;
 
 class Served {
+  #generation;
+
   async index() {
-    return fetchJson("index");
+    const index = await fetchJson("index");
+    this.#generation = index.generation;
+    return index;
   }
 
   async read(row) {
-    const trajectory = await fetchJson(`rollouts/${row}`);
-    return { trajectory, image: (number) => `rollouts/${row}/images/${number}` };
+    const address = `rollouts/${this.#generation}/${row}`;
+    const trajectory = await fetchJson(address);
+    return { trajectory, image: (number) => `${address}/images/${number}` };
   }
 }
 
