@@ -231,6 +231,8 @@ class Episode:
         if answer:
             kept = ("results", "current_url", "events", "settled", "timings_ms")
             described |= {key: answer[key] for key in kept}
+            if len(answer["tabs"]) > 1:
+                described["tabs"] = answer["tabs"]
         return described
 
     def _looping(self) -> bool:

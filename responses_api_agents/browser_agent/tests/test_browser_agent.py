@@ -105,6 +105,8 @@ async def test_several_calls_and_a_function_in_one_reply(start: Start, site: str
     ]
     assert "open tabs:" in outputs[1]["output"][0]["text"]
     assert "A new tab opened" in outputs[3]["content"][0]["text"]
+    tabs = row["turns"][0]["calls"][0]["tabs"]
+    assert [(tab["index"], tab["active"]) for tab in tabs] == [(0, False), (1, True)]
 
 
 async def test_call_behind_a_failed_one_is_answered_but_not_run(start: Start, site: str) -> None:
