@@ -168,7 +168,7 @@ async def test_a_rollout_is_walked_through(browser: Browser, served: str):
                 await expect(page.locator(".missing")).to_be_visible()
             else:
                 await expect(page.locator(".label").first).to_have_text(drawn)
-        await page.keyboard.press("ArrowRight")
+        await page.get_by_role("button", name="Next step").click()
         await expect(title).to_have_text("End, after 6 steps")
         await expect(page.locator(".told")).to_contain_text("VIEW-1 is done.")
         await page.keyboard.press("k")
@@ -213,6 +213,7 @@ async def test_two_rollouts_side_by_side(browser: Browser, served: str):
         titles = page.locator(".pane h3")
         await expect(titles).to_have_text(["Step 3 of 6"])
         await page.keyboard.press("c")
+        await expect(page.locator(".pane")).to_have_count(2)
         await expect(titles).to_have_text(["Step 3 of 6", "Step 3 of 8"])
         await expect(page.locator("#notice")).to_have_text("The actions differ from step 4 on.")
         await page.keyboard.press("End")

@@ -74,7 +74,7 @@ def _step(
             pictures.append(_picture(view, gallery))
     if calls:
         view.url = turn.get("url") or view.url
-    step: Json = {
+    return {
         "message": shown(turn.get("message") or ""),
         "reasoning": shown(turn.get("reasoning") or ""),
         "url": shown(url or ""),
@@ -86,7 +86,6 @@ def _step(
         "model_ms": number(record(turn.get("timings_ms")).get("model")),
         "nudged": bool(turn.get("nudged")),
     }
-    return step
 
 
 def _see(view: _View, image: Any, call: Json) -> None:

@@ -42,10 +42,17 @@ export class Pane {
       { class: "pane", "aria-label": taskOf(trajectory.summary) },
       about(trajectory, controls),
       film,
-      el("div", { class: "bar" }, title, choice),
+      el("div", { class: "bar" }, el("div", { class: "choice" }, title, this.#turners(go)), choice),
       el("div", { class: "stage" }, screen, told),
       verdictParts(trajectory),
     );
+  }
+
+  #turners(go) {
+    return [
+      button("‹", () => go(this.#shown - 1), { "aria-label": "Step before" }),
+      button("›", () => go(this.#shown + 1), { "aria-label": "Next step" }),
+    ];
   }
 
   /** How many steps there are, the end included. */
