@@ -67,11 +67,13 @@ async def measure(path: Path, turns: int) -> dict[str, Any]:
             await page.goto(url)
             await page.locator("#rollouts a").nth(100).wait_for()
             open_s = time.monotonic() - began
+            spent = psutil.Process(server.pid).cpu_times()
             rollout_ms = [await _open(page, place) for place in range(1, 20)]
             step_ms = [await page.evaluate(MOVED) for _ in range(turns - 1)]
             return {
                 "open_s": round(open_s, 2),
                 "index_s": round(ready_s, 2),
+                "server_cpu_s": round(spent.user + spent.system, 2),
                 "rollout_ms": round(statistics.median(rollout_ms), 1),
                 "step_ms": round(statistics.median(step_ms), 1),
                 "step_ms_p95": round(statistics.quantiles(step_ms, n=20)[-1], 1),

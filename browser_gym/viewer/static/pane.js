@@ -157,7 +157,7 @@ export class Pane {
 }
 
 function filmFrame(classes, name, words, address, onclick) {
-  const picture = address ? el("img", { src: address, alt: "", loading: "lazy" }) : null;
+  const picture = address ? el("img", { src: address, alt: "", loading: "lazy", decoding: "async" }) : null;
   const caption = el("span", { class: "name" }, name);
   const said = el("span", { class: "said" }, words);
   return el("li", { class: classes }, el("button", { type: "button", onclick, title: words }, picture, caption, said));
