@@ -9,6 +9,7 @@ import typer
 
 from browser_gym.commands.export import export
 from browser_gym.commands.groups import groups
+from browser_gym.commands.report import report
 from browser_gym.commands.view import view
 
 app = typer.Typer(
@@ -27,4 +28,5 @@ def _commands() -> None:
 
 app.command("export")(export)
 app.command("groups")(groups)
+app.command("report")(report)
 app.command("view")(view)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +19,24 @@ PATIENCE_S = 2.0
 """How long a command may be silent."""
 
 
+def printable(text: str) -> str:
+    """Return a text of pages or models for a terminal: one line, in which nothing is a command."""
+    return "".join("�" if _commands(char) else char for char in text)
+
+
 def fail(message: str) -> NoReturn:
     """End the command with an error.
 
     Raises:
         typer.Exit: always.
     """
-    typer.echo(f"browser-gym: {message}", err=True)
+    typer.echo(f"browser-gym: {printable(message)}", err=True)
     raise typer.Exit(1)
+
+
+def _commands(char: str) -> bool:
+    """Whether a character controls: a terminal, the direction of writing, where a line ends."""
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 @contextmanager
@@ -80,3 +91,17 @@ def _bar(what: str, total: int, amount: ProgressColumn) -> Iterator[Callable[[in
     finally:
         if bar.live.is_started:
             bar.stop()
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say on a terminal what the block does, for as long as it does."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(Text(what)):
+        yield

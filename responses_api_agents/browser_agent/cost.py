@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from responses_api_agents.browser_agent.adapters.base import Usage
 
-_TABLE = Path(__file__).parent / "data" / "prices.json"
+TABLE = Path(__file__).parent / "data" / "prices.json"
+"""The table of prices."""
+
 # How providers name a snapshot of a model: gpt-5.4-2026-03-05, claude-opus-5-20260724.
 _DATE = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
@@ -70,19 +72,21 @@ class Prices:
         Args:
             own: prices by model name or pattern (`*` and `?`), which come before the table's.
         """
-        table = json.loads(_TABLE.read_text(encoding="utf-8"))["models"]
+        table = json.loads(TABLE.read_text(encoding="utf-8"))["models"]
         listed = {name: Price.model_validate(price) for name, price in table.items()}
         self._prices = {**(own or {}), **{k: v for k, v in listed.items() if k not in (own or {})}}
 
-    def cost(self, model: str, usage: Usage) -> float | None:
+    def cost(self, model: str, usage: Usage, day: datetime.date | None = None) -> float | None:
         """Return what one reply costs in USD, or None if that is not known.
 
         Args:
             model: as the provider names it, with or without the date of a snapshot.
             usage: of the reply.
+            day: of the reply (UTC); by default today.
         """
+        day = day or datetime.datetime.now(datetime.UTC).date()
         names = (model, _DATE.sub("", model))
         for pattern, price in self._prices.items():
             if any(fnmatch.fnmatchcase(name, pattern) for name in names):
-                return price.cost(usage, datetime.datetime.now(datetime.UTC).date())
+                return price.cost(usage, day)
         return None

@@ -1,0 +1,1 @@
+"""Compares runs: how many tasks they solve, how surely, and what that takes."""
