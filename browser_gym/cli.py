@@ -11,6 +11,7 @@ from browser_gym.commands.export import export
 from browser_gym.commands.groups import groups
 from browser_gym.commands.report import report
 from browser_gym.commands.view import view
+from browser_gym.commands.watch import watch
 
 app = typer.Typer(
     help="Work with the rollouts of Browser Gym.",
@@ -30,3 +31,4 @@ app.command("export")(export)
 app.command("groups")(groups)
 app.command("report")(report)
 app.command("view")(view)
+app.command("watch")(watch)

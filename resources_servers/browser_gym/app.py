@@ -25,7 +25,7 @@ from nemo_gym.base_resources_server import (
 from nemo_gym.openai_utils import NeMoGymResponseOutputMessage
 from nemo_gym.server_utils import SESSION_ID_KEY
 
-from resources_servers.browser_gym import element_calls
+from resources_servers.browser_gym import element_calls, watching
 from resources_servers.browser_gym.access import auth_token
 from resources_servers.browser_gym.browser.backend import BrowserError
 from resources_servers.browser_gym.browser.capture import valid_unicode
@@ -120,13 +120,15 @@ class BrowserGymServer(SimpleResourcesServer):
         app.post("/close", response_model=CloseResponse)(self.close)
         app.get("/health", response_model=HealthResponse)(self.health)
         app.get("/metrics")(self.metrics)
+        token = auth_token(self.config.auth_token)
+        watching.add_routes(app, lambda: self._sessions.running(), token=token is not None)
         add_error_answers(app)
         name_fields_only(app)
         element_calls.add_routes(app, self.use_tool)
         element_calls.check_requests(
             app,
             max_bytes=self.config.max_request_bytes,
-            token=auth_token(self.config.auth_token),
+            token=token,
         )
         outer = app.router.lifespan_context
 

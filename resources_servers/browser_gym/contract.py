@@ -1,6 +1,6 @@
 """Bodies of the resources server's own routes.
 
-`/seed_session`, `/step`, `/dump_local_storage`, `/close` and `/health`; `/verify` and
+`/seed_session`, `/step`, `/dump_local_storage`, `/close`, `/health` and `/sessions`; `/verify` and
 `/aggregate_metrics` have NeMo Gym's bodies, the first extended in `verify_body.py`.
 """
 
@@ -192,6 +192,44 @@ class DumpResponse(BaseModel):
     session_storage: dict[str, dict[str, str]] | None = None
     cookies: list[dict[str, Any]] | None = None
     indexed_db: dict[str, list[str]] | None = None
+
+
+class RunningSession(BaseModel):
+    """What an open session does.
+
+    Attributes:
+        task_id: of its task; empty if it has none, as `episode_id`.
+        state: `acting` during a request, `finished` once its task is, else `waiting`.
+        age_s: since it was opened.
+        since_request_s: since the last request for it.
+        steps: batches that were run.
+        actions: the batch that runs, or ran last: the first ones, long texts cut.
+        actions_left_out: how many more it has.
+        url: as its last observation told, likewise `title` and the number of `tabs`.
+        picture: whether that observation has a screenshot.
+    """
+
+    env_id: str
+    task_id: str
+    episode_id: str
+    state: Literal["acting", "finished", "waiting"]
+    age_s: float
+    since_request_s: float
+    steps: int
+    actions: list[dict[str, Any]]
+    actions_left_out: int
+    url: str
+    title: str
+    tabs: int
+    picture: bool
+    viewport_width: int
+    viewport_height: int
+
+
+class SessionsResponse(BaseModel):
+    """All open sessions."""
+
+    sessions: list[RunningSession]
 
 
 class GradedRow(BaseModel):

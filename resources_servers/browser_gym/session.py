@@ -143,6 +143,8 @@ class Session:
         operations: the last batches with an id.
         forgotten_operations: ids of those before.
         shown: what the last seed or step showed.
+        steps: how many batches were run.
+        batch: the one that runs, or ran last.
         finishing: set once the task is finished; from then on nothing acts in the browser.
     """
 
@@ -158,6 +160,7 @@ class Session:
     start_origin: str = "null"
     initial: Storage = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    opened: float = field(default_factory=time.monotonic)
     last_used: float = field(default_factory=time.monotonic)
     in_flight: int = 0
     operations: OrderedDict[str, Operation] = field(default_factory=OrderedDict)
@@ -165,6 +168,8 @@ class Session:
     owner: Owner | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     shown: Observation | None = None
+    steps: int = 0
+    batch: list[act.Action] = field(default_factory=list)
     finishing: asyncio.Task[Finished] | None = None
     releasing: asyncio.Task[None] | None = None
     keep: Keep = KEEP_NOTHING

@@ -230,6 +230,10 @@ class Sessions:
         """Return a session if it is open; like any request, this puts its expiry off."""
         return self._find(session_id) if session_id in self._open else None
 
+    def running(self) -> list[Session]:
+        """Return the open sessions; looking at them does not put their expiry off."""
+        return list(self._open.values())
+
     def closed_by(self, session_id: str) -> ClosedBy | None:
         """Tell what closed a session, if any did and it is remembered."""
         return self._closed.get(session_id)
@@ -291,7 +295,9 @@ class Sessions:
         if words and session.keep.screenshots:
             words = dataclasses.replace(words, pictured=True)
         async with self._using(session):
+            session.batch = batch
             results, session.shown = await session.driver.run(batch, words)
+            session.steps += 1
             session.remember(session.shown)
             return results, session.shown
 

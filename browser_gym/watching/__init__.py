@@ -1,0 +1,1 @@
+"""Shows the running sessions of a resources server, live and read-only."""
