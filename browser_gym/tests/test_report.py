@@ -26,7 +26,7 @@ from browser_gym.rollouts import Rollout
 from browser_gym.tests.rows import Episode, Json, Turn, write
 
 EXAMPLES = Path("resources_servers/browser_gym/data/example_rollouts.jsonl")
-HOSTILE = '_$\\frac{</script><img src=x onerror=alert(1)>--> [red]"\x1b]0;\u202e'
+HOSTILE = '_$\\frac{$</script><img src=x onerror=alert(1)>--> [red]"\x1b]0;\u202e'
 
 
 def row(task: int, repeat: int, reward: float, **more: Any) -> Json:
