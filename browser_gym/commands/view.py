@@ -95,7 +95,8 @@ def _serve(file: RolloutFile, port: int, no_open: bool) -> None:
     import sys
     import webbrowser
 
-    from browser_gym.viewer.server import HOST, ViewerServer
+    from browser_gym.loopback import HOST
+    from browser_gym.viewer.server import ViewerServer
 
     try:
         server = ViewerServer(file, port)

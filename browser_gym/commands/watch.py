@@ -78,7 +78,8 @@ def _watch(gym: Gym, port: int, *, plain: bool, once: bool) -> None:
 
         show_once(gym) if once else show_on(gym)
         return
-    from browser_gym.watching.server import HOST, WatchServer
+    from browser_gym.loopback import HOST
+    from browser_gym.watching.server import WatchServer
 
     gym.look()  # so that what is wrong is told here
     try:

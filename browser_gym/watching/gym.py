@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 
+from browser_gym.viewer.actions import describe
+
 _TIMEOUT_S = 10.0
 _HEADER = "x-browser-gym-watch"
 PICTURES = frozenset({"image/jpeg", "image/png", "image/webp"})
@@ -116,30 +118,7 @@ class Gym:
 def doing(session: Json) -> list[str]:
     """Return a session's actions, each in words."""
     actions = session.get("actions")
-    words = [_words(each) for each in actions] if isinstance(actions, list) else []
+    known = actions if isinstance(actions, list) else []
+    words = [describe(each) for each in known if isinstance(each, dict)]
     more = session.get("actions_left_out")
     return [*words, f"and {more} more"] if more else words
-
-
-def _words(action: Any) -> str:
-    if not isinstance(action, dict):
-        return str(action)
-    fields = [
-        f"{name} {_value(value)}"
-        for name, value in action.items()
-        if name not in ("type", "x", "y")
-    ]
-    point = [f"at {action['x']:g}, {action['y']:g}"] if _has_point(action) else []
-    return " ".join([str(action.get("type", "")), *point, *fields])
-
-
-def _has_point(action: Json) -> bool:
-    return all(isinstance(action.get(axis), int | float) for axis in ("x", "y"))
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "(" + ", ".join(_value(part) for part in value.values()) + ")"
-    if isinstance(value, list):
-        return " ".join(_value(part) for part in value)
-    return f"“{value}”" if isinstance(value, str) else f"{value}"
