@@ -31,8 +31,7 @@ def _content(content: str | list[dict[str, Any]]) -> str | list[Message]:
         return content
     if all(part["type"] == "output_text" for part in content):
         return "".join(part["text"] for part in content)
-    # Of a start page that drew nothing in time there is no picture.
-    return [_part(part) for part in content if part.get("image_url") != "data:;base64,"]
+    return [_part(part) for part in content]
 
 
 def _part(part: dict[str, Any]) -> Message:

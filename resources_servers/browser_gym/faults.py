@@ -53,7 +53,12 @@ class Fault(Enum):
 
     POOL_FULL = "masked", "no browser is free in time", "provider_quota_exhausted", 503
     NO_BROWSER = "masked", "no browser can be started or reached", "provider_unavailable", 503
-    START_PAGE = "masked", "the start page does not open", "provider_unavailable", 503
+    START_PAGE = (
+        "masked",
+        "the start page does not open, or draws nothing in time",
+        "provider_unavailable",
+        503,
+    )
     SERVER_DISK = (
         "masked",
         "the resources server cannot write what a session needs",

@@ -105,7 +105,7 @@ class Episode:
         finally:
             record.queue_seconds = self._environment.queue_seconds
             record.browser_seconds -= record.queue_seconds
-        self._screen = self._environment.screen(seeded)
+        self._screen = await self._first_screen(seeded)
         self._reference = await self._screenshots.store(self._screen)
         record.first = {
             "url": self._screen.url,
@@ -126,6 +126,20 @@ class Episode:
         except ContextWindowExceeded:
             record.termination_reason = "context_window"
         return record
+
+    async def _first_screen(self, seeded: dict[str, Any]) -> Screen:
+        """Return what the start page shows; a machine that is busy may need a second look.
+
+        Raises:
+            RolloutFailure: it drew nothing, so there is nothing to ask the model about.
+        """
+        screen = self._environment.screen(seeded)
+        if not screen.image:
+            answer = await self._timed(self._environment.step([{"type": "screenshot"}]))
+            screen = self._environment.screen(answer)
+        if not screen.image:
+            raise RolloutFailure(Fault.START_PAGE.kind, "the start page drew nothing in time")
+        return screen
 
     async def _turn(self, request: dict[str, Any]) -> TerminationReason | None:
         """Ask the model once and do what it says; return why the episode ends, if it does."""

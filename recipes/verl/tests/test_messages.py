@@ -13,11 +13,11 @@ from responses_api_agents.browser_agent.adapters.base import Screen
 from responses_api_agents.browser_agent.adapters.generic import image_part
 
 
-def _screen(*, drawn: bool) -> Screen:
+def _screen() -> Screen:
     data = io.BytesIO()
     Image.new("RGBA", (4, 3), "red").save(data, "PNG")
-    image = base64.b64encode(data.getvalue()).decode() if drawn else ""
-    return Screen(image, "image/png" if drawn else "", 4, 3, "http://127.0.0.1/")
+    image = base64.b64encode(data.getvalue()).decode()
+    return Screen(image, "image/png", 4, 3, "http://127.0.0.1/")
 
 
 def test_items_become_chat_messages() -> None:
@@ -26,7 +26,7 @@ def test_items_become_chat_messages() -> None:
     messages = chat_messages(
         [
             {"role": "system", "content": "Be kind."},
-            {"role": "user", "content": [look, image_part(_screen(drawn=True))]},
+            {"role": "user", "content": [look, image_part(_screen())]},
             {"type": "message", "role": "assistant", "content": [said]},
         ]
     )
@@ -40,12 +40,6 @@ def test_items_become_chat_messages() -> None:
         },
         {"role": "assistant", "content": "hello"},
     ]
-
-
-def test_a_page_that_drew_nothing_has_no_image() -> None:
-    parts = [{"type": "input_text", "text": "Go."}, image_part(_screen(drawn=False))]
-    (message,) = chat_messages([{"role": "user", "content": parts}])
-    assert message["content"] == [{"type": "text", "text": "Go."}]
 
 
 def test_nothing_is_fetched() -> None:

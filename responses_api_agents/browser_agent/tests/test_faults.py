@@ -198,6 +198,16 @@ async def test_start_page(start: Start) -> None:
     is_masked(row, Fault.START_PAGE, "start page did not open")
 
 
+async def test_a_start_page_that_drew_nothing_is_looked_at_again(
+    start: Start, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "BUSY_AFTER_S", 0.1)
+    back = [function_call("navigate", url=f"{site}/links.html")]
+    row = await (await start(solving(back))).run(f"{site}/slow_start.html")
+    assert (row["reward"], row["mask_sample"]) == (1, False)
+    assert row["first_observation"]["screenshot"]
+
+
 async def test_server_disk(
     start: Start, site: str, full_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
