@@ -67,12 +67,21 @@ def task_rows(pages: str, rng: random.Random) -> list[Row]:
     return rows
 
 
-async def roll_out(agent: httpx.AsyncClient, tasks: Sequence[Row], repeats: int) -> list[Row]:
-    """Run rollouts of each task and return their graded rows, group by group."""
+async def roll_out(
+    agent: httpx.AsyncClient, tasks: Sequence[Row], repeats: int, first_index: int = 0
+) -> list[Row]:
+    """Run rollouts of each task and return their graded rows, group by group.
+
+    Args:
+        agent: a client of the agent.
+        tasks: the rows of the tasks.
+        repeats: rollouts of each.
+        first_index: of the tasks, which tells them from those of earlier iterations.
+    """
     free = asyncio.Semaphore(AT_ONCE)
 
     async def run(index: int, repeat: int) -> Row:
-        labels = {"_ng_task_index": index, "_ng_rollout_index": repeat}
+        labels = {"_ng_task_index": first_index + index, "_ng_rollout_index": repeat}
         async with free:
             answer = await agent.post("/run", json=tasks[index] | labels)
         return answer.raise_for_status().json()
@@ -192,7 +201,8 @@ async def train(
     run = Run(seed, [])
     with (folder / f"seed_{seed}.jsonl").open("w") as file:
         for iteration in range(1, iterations + 1):
-            rows = await roll_out(agent, task_rows(pages, rng), REPEATS)
+            tasks = task_rows(pages, rng)
+            rows = await roll_out(agent, tasks, REPEATS, (iteration - 1) * len(tasks))
             file.writelines(json.dumps(row) + "\n" for row in rows)
             graded = valid(rows)
             if not graded:
@@ -315,7 +325,7 @@ def main() -> int:
     plot(runs, output.with_suffix(".png"))
     print(
         f"mean reward {told['first']:.2f} at first, {told['last']:.2f} at last, over "
-        f"{len(runs)} seeds in {told['seconds']:.0f} s; {output}"
+        f"{len(runs)} seed{'s' * (len(runs) > 1)} in {told['seconds']:.0f} s; {output}"
     )
     return 0
 

@@ -121,9 +121,10 @@ async def test_an_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         httpx.AsyncClient(base_url=url, timeout=100) as agent,
     ):
         tasks = reinforce_cpu.task_rows(pages, random.Random(1))[2:3]
-        rows = await reinforce_cpu.roll_out(agent, tasks, 2)
+        rows = await reinforce_cpu.roll_out(agent, tasks, 2, 8)
     assert [row["failure_reason"] for row in rows] == [None, None]
     assert [(row["reward"], row["num_turns"]) for row in rows] == [(1, 2), (0, 2)]
+    assert [row["_ng_task_index"] for row in rows] == [8, 8]
 
     masked = rows[1] | {"reward": 0, "mask_sample": True}
     assert reinforce_cpu.valid([*rows, masked]) == rows
