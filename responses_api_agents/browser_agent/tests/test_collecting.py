@@ -382,6 +382,7 @@ def test_the_rl_stack_is_the_policy_agent_with_settings_of_its_own() -> None:
     server = {"host": "127.0.0.1", "port": 1, "name": "agent"}
     config = BrowserAgentConfig.model_validate(agent | server)
     assert (config.adapter, config.group_seed, config.queue_timeout_s) == ("policy", 0, None)
+    assert (config.token_ids, config.artifact_dir) == ("segments", "results/artifacts")
     assert config.resamples
     assert config.turn_timeout_s
     assert {"browser_gym", "browser_policy_agent_environment"} < stack.keys()
