@@ -89,8 +89,6 @@ class Screenshots:
         Raises:
             RolloutFailure: it could not be written.
         """
-        if not screen.image:
-            return ""
         if self._storing == "inline":
             return screen.data_url
         data = base64.b64decode(screen.image)

@@ -14,7 +14,8 @@ class Screen:
     """What the model is shown.
 
     Attributes:
-        image: base64 of the encoded screenshot; empty if the page drew nothing in time.
+        image: base64 of the encoded screenshot; empty if the page drew nothing in time,
+            which no adapter gets to see.
         media_type: of the image.
         width: CSS px of the viewport, which are also the image's px.
         height: likewise.

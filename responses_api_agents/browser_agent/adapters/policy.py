@@ -95,7 +95,7 @@ class PolicyAdapter(GenericAdapter):
                 )
         shown = [outcomes[index].screen for index in sorted(shown_calls(reply.calls, outcomes))]
         told.append(f"The screen is now, at {shown[-1].url}:")
-        pictures = [image_part(screen) for screen in shown if screen.image]
+        pictures = [image_part(screen) for screen in shown]
         items.append(user_message(text_part("\n".join(told)), *pictures))
         self._history.add_answers(items)
         return items

@@ -37,11 +37,13 @@ class FakeEnvironment:
     Attributes:
         sessions: what was clicked in each session that is open.
         graded: ids of the tasks that were graded.
+        blanks: how many of the next answers have no picture.
     """
 
     def __init__(self) -> None:
         self.sessions: dict[str, list[list[float]]] = {}
         self.graded: list[str] = []
+        self.blanks = 0
         self._numbers = itertools.count()
         self.app = FastAPI()
         self.app.post("/seed_session")(self._seed)
@@ -80,8 +82,10 @@ class FakeEnvironment:
         return {"success": self.sessions.pop(body["env_id"], None) is not None, "message": ""}
 
     def _observation(self, env_id: str) -> Json:
+        drawn = self.blanks <= 0
+        self.blanks -= 1
         return {
-            "screenshot": _picture(len(self.sessions[env_id]) % 256),
+            "screenshot": _picture(len(self.sessions[env_id]) % 256) if drawn else "",
             "media_type": "image/png",
             "current_url": URL,
             "title": "Fake",

@@ -88,19 +88,6 @@ class Crowded(FakeEnvironment):
         return graded | (self.verdicts.pop(0) if self.verdicts else {})
 
 
-class Blank(Crowded):
-    """An environment whose first `blanks` answers have no picture."""
-
-    def __init__(self, blanks: int) -> None:
-        super().__init__()
-        self.blanks = blanks
-
-    def _observation(self, env_id: str) -> Json:
-        self.blanks -= 1
-        blank = {"screenshot": "", "media_type": ""} if self.blanks >= 0 else {}
-        return super()._observation(env_id) | blank
-
-
 class Collector:
     """An agent between an environment and a model, both without a browser or a GPU."""
 
@@ -341,7 +328,8 @@ async def test_a_browser_that_dies_costs_an_attempt_and_no_rollout(start: Start,
 
 
 async def test_a_start_page_that_draws_nothing_is_opened_again(tmp_path: Path) -> None:
-    async with collecting(tmp_path, clicks_once, Blank(2), resamples=1) as collector:
+    async with collecting(tmp_path, clicks_once, resamples=1) as collector:
+        collector.environment.blanks = 2
         row = await collector.run()
     assert (row["reward"], row["mask_sample"]) == (1, False)
     (attempt,) = row["attempts"]
