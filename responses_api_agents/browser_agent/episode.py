@@ -22,7 +22,7 @@ from responses_api_agents.browser_agent.adapters.base import (
 from responses_api_agents.browser_agent.cost import Prices
 from responses_api_agents.browser_agent.environment import Environment
 from responses_api_agents.browser_agent.failures import ContextWindowExceeded, RolloutFailure
-from responses_api_agents.browser_agent.token_trace import without_tokens
+from responses_api_agents.browser_agent.token_trace import newest_with_tokens, without_tokens
 from responses_api_agents.browser_agent.trajectory import Record, Screenshots, TerminationReason
 
 LONGEST_ROUND = 4
@@ -153,8 +153,8 @@ class Episode:
         record.usage += reply.usage
         trace = record.tokens
         follows = trace.add(len(record.turns), request, response, self._screenshots.refer)
-        kept = follows and self._tokens_on_items
-        record.items += [item if kept else without_tokens(item) for item in reply.items]
+        kept = newest_with_tokens(reply.items) if follows and self._tokens_on_items else None
+        record.items += [item if item is kept else without_tokens(item) for item in reply.items]
         cost = self._prices.cost(response.get("model") or "", reply.usage)
         if cost is None or record.cost_usd is None:
             record.cost_usd = None

@@ -2,8 +2,8 @@
 
 The model server puts the prompt's and the reply's token ids on the last item of a reply. A prompt
 must start with all the tokens before it, or a trainer would learn from what the model never saw.
-Only when the agent itself leaves something out of the conversation may it start anew: then it takes
-the ids off the items it sends back, and a new segment begins.
+Only when the agent itself leaves something out of the conversation may it start anew: then it does
+not send the newest ids back, and a new segment begins.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class TokenTrace:
 
     Attributes:
         segments: the steps of each.
-        drift: how a prompt differs from the tokens before it, if one does; its reply and all
-            behind it are left out.
+        drift: how a prompt differs from the tokens before it, if one does, or what a reply's
+            tokens lack; that reply and all behind it are left out.
     """
 
     segments: list[list[Step]] = field(default_factory=list)
@@ -70,11 +70,19 @@ class TokenTrace:
         Returns:
             Whether its tokens follow all those of the replies before it.
         """
-        told = next((item for item in response["output"] if item.get(TOKEN_FIELDS[1])), None)
-        if self.drift or told is None:
+        told = newest_with_tokens(response["output"])
+        prompt, generated, log_probs = _tokens_of(told)
+        if self.drift or not generated:
             return False
-        prompt, generated, log_probs = (told[name] for name in TOKEN_FIELDS)
-        if not any(TOKEN_FIELDS[0] in item for item in request["input"]):
+        if not prompt or len(generated) != len(log_probs):
+            self.drift = (
+                f"the reply of turn {turn} has {len(prompt)} token ids of its prompt, and "
+                f"{len(generated)} of its own with {len(log_probs)} log probabilities: the model "
+                "server must give all three, or ask it for no token ids"
+            )
+            return False
+        before, reply, _ = _tokens_of(newest_with_tokens(request["input"]))
+        if not self.segments or (before + reply)[: len(self._tokens)] != self._tokens:
             self.segments.append([])
             self._tokens, self._images = [], 0
         agreed = _common_length(self._tokens, prompt)
@@ -97,6 +105,11 @@ class TokenTrace:
         return [{"steps": [vars(step) for step in steps]} for steps in self.segments if steps]
 
 
+def newest_with_tokens(items: Sequence[Item]) -> Item | None:
+    """Return the last item with token ids, which stand for all items up to it."""
+    return next((i for i in reversed(items) if any(i.get(name) for name in TOKEN_FIELDS)), None)
+
+
 def without_tokens(item: Item) -> Item:
     """Return an item without token ids."""
     return {key: value for key, value in item.items() if key not in _ALL_FIELDS}
@@ -112,6 +125,12 @@ def image_urls(items: Sequence[Item]) -> list[str]:
         for part in parts
         if isinstance(part, dict) and part.get("type") == "input_image" and part.get("image_url")
     ]
+
+
+def _tokens_of(item: Item | None) -> tuple[list[int], list[int], list[float]]:
+    """Return an item's token fields; what is missing is empty."""
+    prompt, generated, log_probs = ((item or {}).get(name) or [] for name in TOKEN_FIELDS)
+    return prompt, generated, log_probs
 
 
 def _common_length(tokens: list[int], prompt: list[int]) -> int:

@@ -82,7 +82,9 @@ class FunctionsAdapter(GenericAdapter):
         ]
         shown = [outcomes[index].screen for index in sorted(shown_calls(reply.calls, outcomes))]
         parts = [text_part(f"The screen is now, at {shown[-1].url}:")]
-        items.append(user_message(*parts, *(image_part(screen) for screen in shown)))
+        items.append(
+            user_message(*parts, *(image_part(screen) for screen in shown if screen.image))
+        )
         self._history.add_answers(items)
         return items
 

@@ -39,6 +39,7 @@ from responses_api_agents.browser_agent.adapters.responses import (
     with_functions,
     with_screenshot,
 )
+from responses_api_agents.browser_agent.token_trace import newest_with_tokens, without_tokens
 
 # Providers' stop reasons, in lower case, that end an episode or say that a reply is unusable.
 _STOPS: dict[str, StopReason] = {
@@ -90,12 +91,15 @@ class GenericAdapter:
         self._params: dict[str, Any] = {}
         self._foreign: set[str] = set()
         self._history = History(history, [], {})
+        self._sent: list[Item] = []
+        self._changed = 0
 
     def start(self, params: dict[str, Any], screen: Screen) -> dict[str, Any]:
         """Return the first request: the run's own input with the first screenshot."""
         params = {name: value for name, value in params.items() if value is not None}
-        image = image_part(screen)
-        self._history = History(self._policy, with_screenshot(params.pop("input"), image), image)
+        image = image_part(screen) if screen.image else None  # the page may have drawn nothing
+        task = with_screenshot(params.pop("input"), image)
+        self._history = History(self._policy, task, image or {})
         own = params.pop("tools", [])
         self._foreign = {tool["name"] for tool in own if tool.get("type") == "function"}
         tools = with_functions([*own], self._functions())
@@ -143,8 +147,19 @@ class GenericAdapter:
         return [item]
 
     def next(self) -> dict[str, Any]:
-        """Return the request that carries the history."""
-        return {**self._params, "input": self._history.items()}
+        """Return the request that carries the history.
+
+        Only the newest reply has its token ids, which are those of all before it too: on each
+        they would grow with the square of the turns. If something was left out since, they are not
+        those of what is sent, and none has them, so that no model server puts them in its place.
+        """
+        items = self._history.items()
+        if items[: len(self._sent)] != self._sent:
+            self._changed = len(items)
+        self._sent = items
+        newest = newest_with_tokens(items[self._changed :])
+        sent = [item if item is newest else without_tokens(item) for item in items]
+        return {**self._params, "input": sent}
 
     def _tools(self, screen: Screen) -> list[Item]:
         return [
@@ -230,7 +245,7 @@ def computer_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item:
     """Return the output of a computer call, with a screenshot or in words alone."""
     output: Item = {
         "type": "computer_screenshot",
-        "image_url": outcome.screen.data_url if picture else "",
+        "image_url": outcome.screen.data_url if picture and outcome.screen.image else "",
         "current_url": outcome.screen.url,
     }
     text = "\n".join(outcome.texts) or ("" if picture else "ok")
@@ -252,7 +267,7 @@ def _function_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item
     if call.native["name"] in _TAB_ACTIONS and not outcome.failed:
         texts.append(json.dumps({"tabs": outcome.screen.tabs}))
     parts = [text_part(text) for text in texts]
-    if picture:
+    if picture and outcome.screen.image:
         parts.append(image_part(outcome.screen))
     return {"type": "function_call_output", "call_id": call.call_id, "output": parts}
 

@@ -34,7 +34,6 @@ from responses_api_agents.browser_agent.adapters.responses import (
     visible_text,
 )
 from responses_api_agents.browser_agent.policies.base import FINISH_ALONE, Parsed, Policy
-from responses_api_agents.browser_agent.token_trace import TOKEN_FIELDS, without_tokens
 
 
 class PolicyAdapter(GenericAdapter):
@@ -50,8 +49,6 @@ class PolicyAdapter(GenericAdapter):
         super().__init__(**settings)
         self._family = policy
         self._size = (0, 0)
-        self._sent: list[Item] = []
-        self._changed = 0
 
     def start(self, params: dict[str, Any], screen: Screen) -> dict[str, Any]:
         """Return the first request: the run's own input with the first screenshot."""
@@ -99,23 +96,6 @@ class PolicyAdapter(GenericAdapter):
         items.append(user_message(text_part("\n".join(told)), *pictures))
         self._history.add_answers(items)
         return items
-
-    def next(self) -> dict[str, Any]:
-        """Return the request that carries the history.
-
-        Only the newest reply has its token ids, which are those of all before it too: on each
-        they would grow with the square of the turns. If something was left out since, they are not
-        those of what is sent, and none has them, so that no model server puts them in its place.
-        """
-        items = self._history.items()
-        if items[: len(self._sent)] != self._sent:
-            self._changed = len(items)
-        self._sent = items
-        newest = max((i for i, item in enumerate(items) if TOKEN_FIELDS[0] in item), default=-1)
-        sent = [without_tokens(item) for item in items]
-        if newest >= self._changed:
-            sent[newest] = items[newest]
-        return {**self._params, "input": sent}
 
     def _tools(self, screen: Screen) -> list[Item]:
         return []

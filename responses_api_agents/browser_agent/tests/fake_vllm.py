@@ -34,17 +34,25 @@ class FakeVllm:
         tokens: the token fields of each reply.
     """
 
-    def __init__(self, script: Callable[[int], Json], *, drifting_at: int | None = None) -> None:
+    def __init__(
+        self,
+        script: Callable[[int], Json],
+        *,
+        drifting_at: int | None = None,
+        tokens_on_each_item: bool = False,
+    ) -> None:
         """Answer with assistant messages.
 
         Args:
             script: given how many replies came before, returns `content` and `tool_calls`.
             drifting_at: the reply, counted from 0, whose prompt is made anew.
+            tokens_on_each_item: begin replies with an empty message that has their tokens too.
         """
         self.chats: list[list[Json]] = []
         self.echoed: list[int] = []
         self.tokens: list[Json] = []
         self._drifting_at = drifting_at
+        self._on_each = tokens_on_each_item
         self._script = script
         self._converter = ResponsesConverter(return_token_id_information=True)
         self._ids = itertools.count(1)
@@ -60,7 +68,7 @@ class FakeVllm:
         messages = chat.model_dump(mode="json", exclude_unset=True)["messages"]
         theirs = [message for message in messages if message["role"] == "assistant"]
         echoed = [{name: m[name] for name in TOKEN_FIELDS} for m in theirs if TOKEN_FIELDS[0] in m]
-        assert echoed == self.tokens[len(self.tokens) - len(echoed) :], "not as they were given"
+        assert all(fields in self.tokens for fields in echoed), "not as they were given"
         self.echoed.append(len(echoed))
         exact = bool(echoed) and len(self.tokens) != self._drifting_at
         prompt = _seen(echoed[-1]) if exact else []
@@ -82,7 +90,10 @@ class FakeVllm:
             }
         )
         body.model = "policy"
-        return self._converter.chat_completion_to_response(body, completion)
+        response = self._converter.chat_completion_to_response(body, completion)
+        if self._on_each:
+            response.output.insert(0, response.output[0].model_copy(update={"content": []}))
+        return response
 
 
 def _seen(fields: Json) -> list[int]:

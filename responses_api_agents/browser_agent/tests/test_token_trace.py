@@ -110,6 +110,36 @@ async def test_what_is_left_out_begins_a_segment(
     server = FakeVllm(clicks(5))
     row = await run_clicks(server, tmp_path, 5, history=history)
     assert (row["reward"], row["mask_sample"], row["failure_kind"]) == (1, False, None)
+    holds_what_was_seen(row, server, lengths)
+
+
+FUNCTIONS = {"adapter": "generic", "computer_tool": "functions", "policy": None}
+
+
+async def test_calls_of_functions_have_exact_tokens_too(tmp_path: Path) -> None:
+    """Also where a reply is left out: an empty one is not sent back, and the model asked again."""
+    function = {"name": "click", "arguments": '{"x": 640, "y": 360}'}
+
+    def script(replies: int) -> Json:
+        call = {"id": f"c{replies}", "type": "function", "function": function}
+        calling = {"content": None, "tool_calls": [call]}
+        return {1: {"content": ""}, 4: {"content": "Done."}}.get(replies, calling)
+
+    server = FakeVllm(script)
+    row = await run_clicks(server, tmp_path, 3, **FUNCTIONS)
+    assert (row["mask_sample"], row["failure_kind"], row["num_turns"]) == (False, None, 5)
+    assert server.echoed == [0, 1, 1, 1, 1]
+    holds_what_was_seen(row, server, [2, 3])
+    server = FakeVllm(script)
+    history = {"policy": "last_n", "keep": 1}
+    row = await run_clicks(server, tmp_path, 3, **FUNCTIONS, history=history)
+    assert (row["mask_sample"], row["failure_kind"]) == (False, None)
+    assert server.echoed == [0, 0, 0, 0, 0]
+    holds_what_was_seen(row, server, [1, 1, 1, 1, 1])
+
+
+def holds_what_was_seen(row: Json, server: FakeVllm, lengths: list[int]) -> None:
+    """Check a row of which all replies have tokens, and the first segment on its items."""
     segments = steps_of(row)
     assert [len(steps) for steps in segments] == lengths
     turn = 0
@@ -178,3 +208,42 @@ def test_a_reply_without_tokens_is_part_of_the_next_prompt() -> None:
     assert [step["turn"] for step in segment["steps"]] == [0, 2]
     assert [step["new_images"] for step in segment["steps"]] == [["a"], ["a", "a"]]
     assert without_tokens({"id": 1, **first}) == {"id": 1}
+
+
+def told(prompt: list[int], generated: list[int], log_probs: list[float]) -> Json:
+    return dict(zip(TOKEN_FIELDS, (prompt, generated, log_probs), strict=True))
+
+
+def test_a_first_reply_of_no_tokens_is_part_of_the_next_prompt() -> None:
+    trace = TokenTrace()
+    nothing = told([1, 2], [], [])
+    assert not trace.add(0, {"input": []}, {"output": [nothing]}, str)
+    second = told([1, 2, 3], [4], [-0.5])
+    assert trace.add(1, {"input": [nothing]}, {"output": [second]}, str)
+    assert [tokens_of(segment["steps"]) for segment in trace.as_json()] == [[1, 2, 3, 4]]
+    assert trace.drift is None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        told([1], [2, 3], [-0.5]),
+        {TOKEN_FIELDS[1]: [2], TOKEN_FIELDS[2]: [-0.5]},
+        {TOKEN_FIELDS[0]: [1], TOKEN_FIELDS[1]: [2]},
+    ],
+)
+def test_tokens_that_lack_something_are_named(reply: Json) -> None:
+    trace = TokenTrace()
+    assert not trace.add(3, {"input": []}, {"output": [reply]}, str)
+    assert trace.drift
+    assert trace.drift.startswith("the reply of turn 3 has")
+    assert trace.as_json() == []
+
+
+async def test_only_the_last_item_of_a_reply_has_tokens(tmp_path: Path) -> None:
+    """A server may put them on each: on the row they would be two turns of one reply."""
+    server = FakeVllm(clicks(1), tokens_on_each_item=True)
+    row = await run_clicks(server, tmp_path, 1)
+    assert (row["reward"], row["mask_sample"]) == (1, False)
+    assert on_items(row) == server.tokens
+    holds_what_was_seen(row, server, [2])
