@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from responses_api_models.whole_text import whole
 
 Row = dict[str, Any]
 FAILURES = "_failures.jsonl"
@@ -50,9 +53,13 @@ class Rollout:
 
     @property
     def group(self) -> str:
-        """What all rollouts of a task in one file share; those of other files are another group."""
+        """What all rollouts of a task in one file share; those of other files are another group.
+
+        A row that names no task is a group of its own: nothing says what it may be compared with.
+        """
         index = self.row.get("_ng_task_index")
-        return f"{self.path.with_suffix('')}/{self.task_id if index is None else index}"
+        name = (self.task_id or f"line {self.line}") if index is None else index
+        return f"{self.path.with_suffix('')}/{name}"
 
     @property
     def rollout(self) -> int:
@@ -98,7 +105,7 @@ def parse_row(line: bytes, path: Path, number: int) -> Row:
     place = f"{path}:{number}"
     try:
         row = _loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnusableInput(
             f"{place}: is no JSON ({error}); if a run was interrupted while it wrote, take this "
             "line out and run it again with --resume"
@@ -110,8 +117,8 @@ def parse_row(line: bytes, path: Path, number: int) -> Row:
             "that `gym eval run --output` wrote"
         )
     reward = row["reward"]
-    if isinstance(reward, bool) or not isinstance(reward, int | float):
-        raise UnusableInput(f"{place}: `reward` is {reward!r}, not a number")
+    if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
+        raise UnusableInput(f"{place}: `reward` is {reward!r}, not a finite number")
     return row
 
 
@@ -119,4 +126,5 @@ def _loads(line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:  # twice as fast, but refuses NaN and half characters
-        return json.loads(line)
+        # Those can be read as escapes, but not be written.
+        return whole(json.loads(line))

@@ -112,7 +112,7 @@ def sampled(row: Row, folder: Path) -> Iterator[tuple[Array, Array, int, float]]
         row: of a rollout.
         folder: where the row's references to screenshots begin.
     """
-    for segment in row["segments"]:
+    for segment in row.get("segments", []):  # none if it ended before the first reply
         for step in segment["steps"]:
             # Each prompt ends with a new screenshot, and the policy looks at no other.
             pixels = seen((folder / step["new_images"][-1]).read_bytes())

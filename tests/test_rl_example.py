@@ -129,6 +129,9 @@ async def test_an_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     masked = rows[1] | {"reward": 0, "mask_sample": True}
     assert reinforce_cpu.valid([*rows, masked]) == rows
     assert reinforce_cpu.batch_of(rows[:1], tmp_path) is None
+    # Out of time before the first reply: it has a reward, and no tokens.
+    silent = {key: value for key, value in rows[1].items() if key != "segments"}
+    assert reinforce_cpu.batch_of([rows[0], silent], tmp_path) is not None
     batch = reinforce_cpu.batch_of(rows, tmp_path)
     assert batch is not None
     assert [END + token for token in batch.chosen] == [*right, *done, *wrong, *done]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 # What of a row the figures need: rows are large, and a run has many.
 _NEEDED = (
-    *("reward", "mask_sample", "failure_kind", "termination_reason", "attempts"),
-    "verifier_metadata",
+    *("reward", "mask_sample", "instance_config", "failure_kind", "termination_reason"),
+    *("attempts", "verifier_metadata"),
 )
 
 

@@ -15,6 +15,7 @@ from browser_gym.exporting.left_out import LeftOut
 from browser_gym.exporting.samples import Format, samples_of
 from browser_gym.exporting.writers import SUFFIXES, writer
 from browser_gym.rollouts import Rollout, UnusableInput, read_rollouts
+from resources_servers.browser_gym.groups import is_masked
 
 SOLVED = 1.0
 
@@ -149,7 +150,7 @@ def _write(
 
 def _check(rollout: Rollout, choice: Choice) -> None:
     row = rollout.row
-    if row.get("mask_sample") and not choice.include_masked:
+    if is_masked(row) and not choice.include_masked:
         kind = row.get("failure_kind") or "unknown"
         raise LeftOut(f"masked: {kind}", str(row.get("failure_reason") or ""))
     if choice.min_reward is not None and row["reward"] < choice.min_reward:

@@ -13,6 +13,7 @@ from browser_gym.exporting.chat import conversation, split_images, with_last_ima
 from browser_gym.exporting.left_out import LeftOut
 from browser_gym.exporting.tokens import NO_TOKENS, Sequence, sequences
 from browser_gym.rollouts import Rollout
+from resources_servers.browser_gym.groups import is_masked
 
 Format = Literal["whole", "segmented", "stepwise", "sft"]
 Sample = dict[str, Any]
@@ -99,7 +100,7 @@ def _common(rollout: Rollout, part: str = "") -> Sample:
         "group": rollout.group,
         "rollout": rollout.rollout,
         "reward": float(row["reward"]),
-        "mask_sample": bool(row.get("mask_sample")),
+        "mask_sample": is_masked(row),
         "termination_reason": row.get("termination_reason"),
     }
 

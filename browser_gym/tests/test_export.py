@@ -152,9 +152,11 @@ def test_why_rollouts_are_left_out(tmp_path: Path) -> None:
         nan,
         short,
         foreign,
+        Episode([Turn()], repeat=6, more={"instance_config": {"mask_sample": True}}).row(),
     ]
     _, counts = exported(tmp_path, rows, "whole")
     assert counts.left_out == {
+        "masked: unknown": 1,
         "several segments": 1,
         "masked: session_lost": 1,
         "no token ids": 2,
@@ -167,6 +169,7 @@ def test_why_rollouts_are_left_out(tmp_path: Path) -> None:
 
     _, counts = exported(tmp_path, rows, "sft", min_reward=1)
     assert counts.left_out == {
+        "masked: unknown": 1,
         "masked: session_lost": 1,
         "reward below 1": 1,
         "something that chats do not have": 1,
@@ -207,6 +210,24 @@ def test_images_hold_from_the_output_on(tmp_path: Path) -> None:
     run_export([path], output, Choice("sft"))
     [sample] = read_samples(output)
     assert sample["images"][0] == parts[1]["image_url"]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_half_a_surrogate_pair_can_be_written(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, [Episode([Turn(text="\ud83d!")]).row()])
+    run_export([path], tmp_path / name, Choice("sft"))
+    (sample,) = read_samples(tmp_path / name)
+    assert sample["messages"][-1]["content"] == [{"type": "text", "text": "\ufffd!"}]
+
+
+def test_rows_that_name_no_task_are_no_group(tmp_path: Path) -> None:
+    nameless = Episode([Turn()], more={"verifier_metadata": {}}).row()
+    del nameless["_ng_task_index"]
+    samples, _ = exported(tmp_path, [nameless, nameless], "whole")
+    assert [sample["group"] for sample in samples] == [
+        f"{tmp_path / 'run'}/line 1",
+        f"{tmp_path / 'run'}/line 2",
+    ]
 
 
 def test_rows_of_other_agents(tmp_path: Path) -> None:
@@ -293,6 +314,8 @@ def test_the_command(tmp_path: Path) -> None:
         ('{"reward": 1', "a.jsonl", "run.jsonl:1: is no JSON"),
         ("[1]", "a.jsonl", "run.jsonl:1: is no rollout row: it has no `response` and `reward`"),
         ('{"reward": null, "response": {}}', "a.jsonl", "run.jsonl:1: `reward` is None"),
+        ('{"reward": NaN, "response": {}}', "a.jsonl", "run.jsonl:1: `reward` is nan"),
+        ("[" * 100_000, "a.jsonl", "run.jsonl:1: is no JSON"),
         ('{"reward": 1, "response": {}}', "a.jsonl", "run.jsonl:1: a field is not as agents write"),
         ("", "a.csv", "give a name that ends in .jsonl or .parquet"),
         ("", "run.jsonl", "is one of the rollout files"),

@@ -18,7 +18,10 @@ def row(task: int, repeat: int, reward: float, reason: str = "finished", **more:
 
 
 def lost(task: int, repeat: int) -> Json:
-    return row(task, repeat, 0, "failure", mask_sample=True, failure_kind="session_lost")
+    """A rollout that is masked, in the one or the other way."""
+    how = {} if task else {"mask_sample": True}
+    more = {"instance_config": {"mask_sample": True}, "failure_kind": "session_lost"} | how
+    return row(task, repeat, 0, "failure", **more)
 
 
 ATTEMPT = {"failure_kind": "provider_unavailable", "failure_reason": "", "num_turns": 2}

@@ -18,7 +18,7 @@ def with_agent(lines: Iterable[str], agent: str) -> Iterator[str]:
     reference = {"type": "responses_api_agents", "name": agent}
     for line in lines:
         if line.strip():
-            yield json.dumps({**json.loads(line), "agent_ref": reference}, ensure_ascii=False)
+            yield json.dumps({**json.loads(line), "agent_ref": reference})
 
 
 def main() -> None:
@@ -28,7 +28,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--agent", default=AGENT)
     options = parser.parse_args()
-    lines = with_agent(options.tasks.read_text(encoding="utf-8").splitlines(), options.agent)
+    with options.tasks.open(encoding="utf-8") as file:
+        lines = list(with_agent(file, options.agent))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 

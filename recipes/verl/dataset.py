@@ -62,7 +62,8 @@ class BrowserGymDataset(Dataset):
 
 def _tasks(file: Path) -> list[dict[str, Any]]:
     tasks = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    # Not splitlines, which also ends a line at characters that JSON may hold as they are.
+    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip():
             continue
         try:

@@ -19,6 +19,11 @@ TERMINATED = frozenset({"finished", "refusal", "empty_reply"})
 FAILED = "failure"
 
 
+def is_masked(row: Row) -> bool:
+    """Whether a rollout's reward is no measurement, as browser agents or NeMo RL's rows say it."""
+    return bool(row.get("mask_sample") or (row.get("instance_config") or {}).get("mask_sample"))
+
+
 @dataclass(frozen=True)
 class Group:
     """The rollouts of one task.
@@ -58,7 +63,7 @@ def group_of(name: str, rows: Sequence[Row]) -> Group:
         name: of the group.
         rows: its rollouts, masked ones included; at least one.
     """
-    valid = [row for row in rows if not row.get("mask_sample")]
+    valid = [row for row in rows if not is_masked(row)]
     rewards = [float(row["reward"]) for row in valid]
     reasons = Counter(row.get("termination_reason") for row in valid)
     attempts = [attempt for row in rows for attempt in row.get("attempts") or []]
@@ -66,7 +71,7 @@ def group_of(name: str, rows: Sequence[Row]) -> Group:
         name=name,
         task_id=str((rows[0].get("verifier_metadata") or {}).get("task_id") or ""),
         valid=len(valid),
-        masked=_kinds(row for row in rows if row.get("mask_sample")),
+        masked=_kinds(row for row in rows if is_masked(row)),
         mean=fmean(rewards) if rewards else None,
         variance=pvariance(rewards) if rewards else None,
         terminated=sum(count for reason, count in reasons.items() if reason in TERMINATED),

@@ -8,7 +8,7 @@ from typing import Any
 
 from nemo_gym.reward_profile import compute_pass_majority_metrics
 
-from resources_servers.browser_gym.groups import by_name, summary
+from resources_servers.browser_gym.groups import by_name, is_masked, summary
 
 Row = Mapping[str, Any]
 
@@ -28,8 +28,8 @@ def rollout_metrics(rows: Sequence[Row]) -> dict[str, float]:
     Args:
         rows: all of a run, masked ones included; at least one.
     """
-    valid = [row for row in rows if not row.get("mask_sample")]
-    kinds = Counter(row.get("failure_kind") or "unknown" for row in rows if row.get("mask_sample"))
+    valid = [row for row in rows if not is_masked(row)]
+    kinds = Counter(row.get("failure_kind") or "unknown" for row in rows if is_masked(row))
     metrics = {
         "reward/dense_mean": sum(row["reward"] for row in valid) / len(rows),
         "masked/share": 1 - len(valid) / len(rows),

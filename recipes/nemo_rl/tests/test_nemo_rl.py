@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from browser_gym.exporting.run import Choice, run_export
 from browser_gym.exporting.writers import read_samples
-from recipes.nemo_rl.prepare_data import AGENT, with_agent
+from recipes.nemo_rl.prepare_data import AGENT, main
 from recipes.nemo_rl.tests.rules import Refused, advantages, is_masked, turns_of
 from responses_api_agents.browser_agent.configuration import BrowserAgentConfig
 from responses_api_agents.browser_agent.tests.fake_vllm import IMAGE, FakeVllm
@@ -188,5 +188,16 @@ def test_the_configuration_fits() -> None:
         "file_urls",
         "all",
     )
-    for line in with_agent((ROOT / "data/demo_tasks.jsonl").read_text().splitlines(), AGENT):
-        assert json.loads(line)["agent_ref"] == {"type": "responses_api_agents", "name": AGENT}
+
+
+def test_each_task_gets_the_agents_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one with a character that ends a line elsewhere than in JSONL."""
+    source, output = tmp_path / "tasks.jsonl", tmp_path / "new" / "train.jsonl"
+    tasks = [{"input": "One\u2028two\x85."}, {"input": "Half \ud83d."}]
+    lines = [json.dumps(tasks[0], ensure_ascii=False), "", json.dumps(tasks[1])]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["prepare_data", str(source), "--output", str(output)])
+    main()
+    reference = {"agent_ref": {"type": "responses_api_agents", "name": AGENT}}
+    told = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert told == [task | reference for task in tasks]

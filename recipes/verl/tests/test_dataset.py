@@ -42,7 +42,7 @@ def test_verl_reads_the_demo_tasks() -> None:
 )
 def test_a_line_that_is_no_task_is_named(tmp_path: Path, line: str, reason: str) -> None:
     file = tmp_path / "tasks.jsonl"
-    good = '{"responses_create_params": {"input": "Go."}, "verifier_metadata": {}}'
-    file.write_text(f"{good}\n\n{line}\n")
+    good = '{"responses_create_params": {"input": "Go\u2028on."}, "verifier_metadata": {}}'
+    file.write_text(f"{good}\n\n{line}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=rf"tasks.jsonl:3 is no task row: .*{reason}"):
         BrowserGymDataset(str(file))
