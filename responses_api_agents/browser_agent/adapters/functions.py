@@ -23,7 +23,11 @@ from responses_api_agents.browser_agent.adapters.openai_actions import (
     UnusableCall,
     parse_canonical,
 )
-from responses_api_agents.browser_agent.adapters.responses import text_part, user_message
+from responses_api_agents.browser_agent.adapters.responses import (
+    taken_apart,
+    text_part,
+    user_message,
+)
 
 Coordinates = Literal["pixels", "per_mille"]
 
@@ -76,12 +80,12 @@ class FunctionsAdapter(GenericAdapter):
             else {
                 "type": "function_call_output",
                 "call_id": call.call_id,
-                "output": function_text(outcome),
+                "output": taken_apart(function_text(outcome)),
             }
             for call, outcome in zip(reply.calls, outcomes, strict=True)
         ]
         shown = [outcomes[index].screen for index in sorted(shown_calls(reply.calls, outcomes))]
-        parts = [text_part(f"The screen is now, at {shown[-1].url}:")]
+        parts = [text_part(taken_apart(f"The screen is now, at {shown[-1].url}:"))]
         items.append(
             user_message(*parts, *(image_part(screen) for screen in shown if screen.image))
         )

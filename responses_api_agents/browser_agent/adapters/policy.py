@@ -27,6 +27,7 @@ from responses_api_agents.browser_agent.adapters.generic import (
 )
 from responses_api_agents.browser_agent.adapters.responses import (
     reasoning_text,
+    taken_apart,
     text_part,
     unforced,
     usage_of,
@@ -86,14 +87,14 @@ class PolicyAdapter(GenericAdapter):
             if call.kind == "text":
                 told += outcome.texts
             else:
-                text = function_text(outcome)
+                text = taken_apart(function_text(outcome))
                 items.append(
                     {"type": "function_call_output", "call_id": call.call_id, "output": text}
                 )
         shown = [outcomes[index].screen for index in sorted(shown_calls(reply.calls, outcomes))]
         told.append(f"The screen is now, at {shown[-1].url}:")
         pictures = [image_part(screen) for screen in shown]
-        items.append(user_message(text_part("\n".join(told)), *pictures))
+        items.append(user_message(text_part(taken_apart("\n".join(told))), *pictures))
         self._history.add_answers(items)
         return items
 

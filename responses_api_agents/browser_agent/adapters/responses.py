@@ -59,6 +59,15 @@ def usage_of(response: dict[str, Any]) -> Usage:
     )
 
 
+def taken_apart(text: str) -> str:
+    """Return what a page may have said without the marks that templates put around messages.
+
+    Engines make tokens of those wherever they stand: a page could end the user's message, speak as
+    another, or have a place for an image that there is none for.
+    """
+    return text.replace("<|", "< |")
+
+
 def user_message(*parts: Item) -> Item:
     """Return a user message."""
     return {"type": "message", "role": "user", "content": list(parts)}
