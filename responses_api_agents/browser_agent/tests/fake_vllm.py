@@ -57,7 +57,8 @@ class FakeVllm:
         self._converter = ResponsesConverter(return_token_id_information=True)
         self._ids = itertools.count(1)
         self.app = FastAPI()
-        self.app.post("/v1/responses", response_model=None)(self._respond)
+        for prefix in ("", "/ng-rollout/{rollout}"):
+            self.app.post(f"{prefix}/v1/responses", response_model=None)(self._respond)
 
     async def _respond(
         self, body: NeMoGymResponseCreateParamsNonStreaming = Body()

@@ -1,6 +1,7 @@
 """Turns in a session that NeMo Gym's environment server opens, has graded and closes."""
 
 import asyncio
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -18,14 +19,16 @@ from environment_servers.single_agent_turn_legacy.app import (
 from fastapi import FastAPI
 
 from conftest import eventually
+from responses_api_agents.browser_agent.tests.fake_vllm import FakeVllm
 from responses_api_agents.browser_agent.tests.stack import (
-    Stack,
     _address,
+    running_agent,
     running_stack,
     served_environment,
     server_client,
 )
 from tests.simulators import openai_scripts as scripts
+from tests.simulators.http_server import serve
 from tests.simulators.openai_scripts import click, computer_call, message, script
 
 SECOND = click(60, 40)  # the link to the second page
@@ -64,10 +67,12 @@ async def served_here(app: FastAPI) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def single_turn(stack: Stack, environment: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Start NeMo Gym's environment server around a stack's agent and resources server."""
-    assert isinstance(stack.http._transport, httpx.ASGITransport)
-    async with served_here(stack.http._transport.app) as agent_url:  # type: ignore[arg-type]
+async def single_turn(
+    agent: httpx.AsyncClient, environment: str
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Start NeMo Gym's environment server around an agent and a resources server."""
+    assert isinstance(agent._transport, httpx.ASGITransport)
+    async with served_here(agent._transport.app) as agent_url:  # type: ignore[arg-type]
         config = SingleAgentTurnEnvironmentServerConfig.model_validate(
             {
                 "host": "127.0.0.1",
@@ -143,7 +148,7 @@ async def test_rows_of_both_ways_hold_the_same(
             stack = await exits.enter_async_context(running)
             http = stack.http
             if single:
-                http = await exits.enter_async_context(single_turn(stack, environment))
+                http = await exits.enter_async_context(single_turn(http, environment))
             answered = await http.post("/run", json=row_of(site))
         assert answered.status_code == 200, answered.text
         assert await sessions(environment) == 0
@@ -169,6 +174,45 @@ async def test_rows_of_both_ways_hold_the_same(
         assert legacy[key] == single[key], key
     for key in ("turns", "first_observation"):
         assert shape(legacy[key]) == shape(single[key])
+
+
+@pytest.mark.parametrize("drifting_at", [None, 1])
+async def test_rows_of_both_ways_hold_the_same_tokens(
+    environment: str, site: str, tmp_path: Path, drifting_at: int | None
+) -> None:
+    """Of calls, of words, and up to where the prompts drift."""
+    point = {"action": "left_click", "coordinate": [500, 500]}
+    function = {"name": "computer_use", "arguments": json.dumps(point)}
+    call = {"id": "c1", "type": "function", "function": function}
+    replies: list[dict[str, Any]] = [{"tool_calls": [call]}, {"content": "Hm."}]
+    answer = {"name": "computer_use", "arguments": {"action": "answer", "text": "There"}}
+    replies.append({"content": f"<tool_call>{json.dumps(answer)}</tool_call>"})
+    rows = []
+    for single in (False, True):
+        server = FakeVllm(replies.__getitem__, drifting_at=drifting_at)
+        async with AsyncExitStack() as exits:
+            url = exits.enter_context(serve(server.app))
+            config = {"adapter": "policy", "policy": "qwen3_vl", "model": "policy"}
+            running = running_agent(environment, url, tmp_path, **config)
+            http = await exits.enter_async_context(running)
+            if single:
+                http = await exits.enter_async_context(single_turn(http, environment))
+            answered = await http.post("/run", json=row_of(site))
+        assert answered.status_code == 200, answered.text
+        rows.append(answered.json())
+        fields = server.tokens[0].keys()
+        output = rows[-1]["response"]["output"]
+        on_items = [{n: item[n] for n in fields} for item in output if item.keys() >= fields]
+        assert on_items == server.tokens[:drifting_at]
+    legacy, single = rows
+    kind = None if drifting_at is None else "browser_gym:tokens_not_contiguous"
+    assert [row["failure_kind"] for row in rows] == [kind, kind]
+    assert [row["mask_sample"] for row in rows] == [kind is not None] * 2
+    (segment,) = legacy["segments"]
+    assert len(segment["steps"]) == (drifting_at or 3)
+    for key in ("segments", "responses_create_params"):
+        assert legacy[key] == single[key]
+    assert legacy["response"]["agent_input"] == single["response"]["agent_input"]
 
 
 class AgentSession:
