@@ -38,11 +38,13 @@ class Conversation:
         messages: all of them; a reply that the model was asked again for is not among them.
         replies: the index in `messages` of each reply of the model.
         turns: of each reply, the index in the row's `turns`.
+        turns_known: whether these are right; not if a turn has no item of its own.
     """
 
     messages: list[Message] = field(default_factory=list)
     replies: list[int] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
+    turns_known: bool = True
 
 
 def conversation(row: dict[str, Any]) -> Conversation:
@@ -55,6 +57,7 @@ def conversation(row: dict[str, Any]) -> Conversation:
     runs = [(mine, list(items)) for mine, items in groupby(row["response"]["output"], is_of_model)]
     turns = row.get("turns") or []
     told_apart = len(turns) == sum(mine for mine, _ in runs)
+    chat.turns_known = told_apart or not turns
     turn = 0
     for mine, items in runs:
         if not mine:

@@ -54,7 +54,7 @@ def _segmented(rollout: Rollout, place: Place) -> list[Sample]:
 
 def _stepwise(rollout: Rollout, place: Place) -> list[Sample]:
     chat = conversation(rollout.row)
-    alone = _seen_alone(rollout.row)
+    alone = _seen_alone(rollout.row) if chat.turns_known else {}
     samples = []
     for turn, reply in zip(chat.turns, chat.replies, strict=True):
         prompt, images = split_images(with_last_image_only(chat.messages[:reply]))

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
@@ -134,6 +135,15 @@ def test_a_reply_that_saw_more_has_no_tokens_as_a_step(tmp_path: Path) -> None:
     row["segments"][1]["steps"][0]["new_images"].insert(0, CUT.image(0))
     steps, _ = exported(tmp_path, [row], "stepwise")
     assert ["token_ids" in sample for sample in steps] == [True, False]
+
+
+def test_steps_have_no_tokens_where_replies_cannot_be_told_apart(tmp_path: Path) -> None:
+    """A turn without an item would shift those of all behind it, whose screen is the same."""
+    row = Episode([Turn(new_segment=True) for _ in range(3)]).row()
+    row["response"]["output"].pop(2)
+    row = json.loads(re.sub(r"0-0-\d", "0-0-0", json.dumps(row)))
+    steps, _ = exported(tmp_path, [row], "stepwise")
+    assert ["token_ids" in sample for sample in steps] == [False, False]
 
 
 def test_why_rollouts_are_left_out(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ FAILED = "failure"
 
 
 def is_masked(row: Row) -> bool:
-    """Whether a rollout's reward is no measurement, as browser agents or NeMo RL's rows say it."""
-    return bool(row.get("mask_sample") or (row.get("instance_config") or {}).get("mask_sample"))
+    """Whether a rollout's reward is no measurement, said in our way or in NeMo RL's."""
+    instance = row.get("instance_config")
+    theirs = isinstance(instance, Mapping) and instance.get("mask_sample")
+    return bool(row.get("mask_sample") or theirs)
 
 
 @dataclass(frozen=True)
