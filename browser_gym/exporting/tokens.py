@@ -61,6 +61,8 @@ def _sequence(segment: dict[str, Any], place: str) -> Sequence:
             raise LeftOut(UNUSABLE, f"{where} has {counts}")
         if not all(isinstance(value, int | float) and math.isfinite(value) for value in log_probs):
             raise LeftOut(UNUSABLE, f"{where}.{LOG_PROBS} holds what is no finite number")
+        if not all(type(token) is int for token in [*prompt, *generated]):
+            raise LeftOut(UNUSABLE, f"{where} holds a token id that is no whole number")
         sequence.turns.append(step["turn"])
         sequence.token_ids.extend([*prompt, *generated])
         sequence.loss_mask.extend([0] * len(prompt) + [1] * len(generated))

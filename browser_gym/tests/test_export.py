@@ -152,6 +152,8 @@ def test_why_rollouts_are_left_out(tmp_path: Path) -> None:
     nan["segments"][0]["steps"][0]["generation_log_probs"][0] = float("nan")
     short = Episode([Turn()], repeat=5).row()
     short["segments"][0]["steps"][0]["generation_log_probs"].pop()
+    named = Episode([Turn()], repeat=7).row()
+    named["segments"][0]["steps"][0]["new_prompt_token_ids"][0] = "token_id:1"
     foreign = Episode([Turn()], tokens=False).row()
     foreign["response"]["output"].append({"type": "web_search_call", "id": "w"})
     rows = [
@@ -161,6 +163,7 @@ def test_why_rollouts_are_left_out(tmp_path: Path) -> None:
         Episode([Turn()], repeat=3, tokens=False, reward=0).row(),
         nan,
         short,
+        named,
         foreign,
         Episode([Turn()], repeat=6, more={"instance_config": {"mask_sample": True}}).row(),
     ]
@@ -170,7 +173,7 @@ def test_why_rollouts_are_left_out(tmp_path: Path) -> None:
         "several segments": 1,
         "masked: session_lost": 1,
         "no token ids": 2,
-        "unusable token ids": 2,
+        "unusable token ids": 3,
     }
     path = tmp_path / "run.jsonl"
     assert counts.first["masked: session_lost"] == f"{path}:3: It died."

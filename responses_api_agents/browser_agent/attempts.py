@@ -52,5 +52,7 @@ async def resampled(
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of an attempt that failed."""
-    usage = {"usage": row["response"]["usage"]}
-    return {key: row[key] for key in _KEPT if row.get(key) is not None} | usage
+    told = {key: row[key] for key in _KEPT if row.get(key) is not None}
+    # What a verifier answers may lack it, which must not cost the next attempt.
+    usage = (row.get("response") or {}).get("usage")
+    return told if usage is None else told | {"usage": usage}

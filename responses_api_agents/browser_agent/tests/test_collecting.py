@@ -233,6 +233,27 @@ def test_only_what_may_pass_is_tried_again() -> None:
     assert not worth_another_try("browser_gym:something_new")
 
 
+async def test_a_verdict_without_the_response_costs_no_attempt() -> None:
+    usage = {"input_tokens": 3}
+    rows = iter(
+        [
+            attempts.Attempt({"failure_kind": "verifier_error"}, again=True),
+            attempts.Attempt({"failure_kind": "lost", "response": {"usage": usage}}, again=True),
+            attempts.Attempt({"reward": 1.0}, again=False),
+        ]
+    )
+
+    async def attempt() -> attempts.Attempt:
+        return next(rows)
+
+    row, failed = await attempts.resampled(attempt, 5)
+    assert row == {"reward": 1.0}
+    assert failed == [
+        {"failure_kind": "verifier_error"},
+        {"failure_kind": "lost", "usage": usage},
+    ]
+
+
 async def test_a_spoiled_rollout_is_run_again(tmp_path: Path) -> None:
     asked = 0
 
