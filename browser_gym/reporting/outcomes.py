@@ -9,6 +9,7 @@ from typing import Any
 
 from browser_gym.reporting.costs import Pricing, tokens_of
 from browser_gym.rollouts import Rollout, Row, UnusableInput
+from resources_servers.browser_gym.groups import is_masked
 
 SOLVED = 1.0
 """The reward of a solved task."""
@@ -101,7 +102,7 @@ def outcome_of(rollout: Rollout, pricing: Pricing) -> Outcome:
         agent=_word(_part(row, "agent_ref", place).get("name")),
         model=_word(response.get("model")),
         reward=float(row["reward"]),
-        masked=bool(row.get("mask_sample")),
+        masked=is_masked(row),
         failure_kind=_word(row.get("failure_kind")),
         termination=_word(row.get("termination_reason")),
         failed_attempts=dict(sorted(kinds.items())),

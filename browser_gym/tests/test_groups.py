@@ -9,7 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from browser_gym.cli import app
+from browser_gym.reporting.costs import Pricing
+from browser_gym.reporting.outcomes import outcome_of
+from browser_gym.rollouts import read_rollouts
 from browser_gym.tests.rows import Episode, Json, Turn, write
+from browser_gym.viewer.summary import summary_of
 
 
 def row(task: int, repeat: int, reward: float, reason: str = "finished", **more: object) -> Json:
@@ -91,3 +95,11 @@ def test_help_imports_nothing_that_takes_long() -> None:
     )
     loaded = {name.partition(".")[0] for name in told.stdout.split()}
     assert loaded.isdisjoint({"nemo_gym", "pyarrow", "numpy", "ray", "playwright", "pydantic"})
+
+
+def test_a_mask_is_known_in_every_place(tmp_path: Path) -> None:
+    """Also of rows that say it only in NeMo RL's way."""
+    path = write(tmp_path, [lost(1, 0)])
+    (rollout,) = read_rollouts([path])
+    assert outcome_of(rollout, Pricing()).masked
+    assert summary_of(rollout)["masked"]

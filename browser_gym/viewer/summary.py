@@ -6,6 +6,7 @@ from typing import Any
 
 from browser_gym.rollouts import Rollout
 from browser_gym.viewer.texts import joined_text, number, record, records, shown
+from resources_servers.browser_gym.groups import is_masked
 
 Json = dict[str, Any]
 _WORDS_CHARS = 1000
@@ -31,7 +32,7 @@ def summary_of(rollout: Rollout) -> Json:
         "model": shown(record(row.get("response")).get("model") or "", _WORDS_CHARS),
         "category": category_of(row),
         "reward": number(row.get("reward")),
-        "masked": bool(row.get("mask_sample")),
+        "masked": is_masked(row),
         "failure": shown(row.get("failure_kind") or "", _WORDS_CHARS),
         "end": shown(row.get("termination_reason") or "", _WORDS_CHARS),
         "steps": len(records(row.get("turns"))) or number(row.get("num_turns")),
