@@ -86,9 +86,7 @@ class FunctionsAdapter(GenericAdapter):
         ]
         shown = [outcomes[index].screen for index in sorted(shown_calls(reply.calls, outcomes))]
         parts = [text_part(taken_apart(f"The screen is now, at {shown[-1].url}:"))]
-        items.append(
-            user_message(*parts, *(image_part(screen) for screen in shown if screen.image))
-        )
+        items.append(user_message(*parts, *(image_part(screen) for screen in shown)))
         self._history.add_answers(items)
         return items
 

@@ -97,9 +97,8 @@ class GenericAdapter:
     def start(self, params: dict[str, Any], screen: Screen) -> dict[str, Any]:
         """Return the first request: the run's own input with the first screenshot."""
         params = {name: value for name, value in params.items() if value is not None}
-        image = image_part(screen) if screen.image else None  # the page may have drawn nothing
-        task = with_screenshot(params.pop("input"), image)
-        self._history = History(self._policy, task, image or {})
+        image = image_part(screen)
+        self._history = History(self._policy, with_screenshot(params.pop("input"), image), image)
         own = params.pop("tools", [])
         self._foreign = {tool["name"] for tool in own if tool.get("type") == "function"}
         tools = with_functions([*own], self._functions())
@@ -245,7 +244,7 @@ def computer_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item:
     """Return the output of a computer call, with a screenshot or in words alone."""
     output: Item = {
         "type": "computer_screenshot",
-        "image_url": outcome.screen.data_url if picture and outcome.screen.image else "",
+        "image_url": outcome.screen.data_url if picture else "",
         "current_url": outcome.screen.url,
     }
     text = "\n".join(outcome.texts) or ("" if picture else "ok")
@@ -267,7 +266,7 @@ def _function_output(call: Call, outcome: CallOutcome, *, picture: bool) -> Item
     if call.native["name"] in _TAB_ACTIONS and not outcome.failed:
         texts.append(json.dumps({"tabs": outcome.screen.tabs}))
     parts = [text_part(text) for text in texts]
-    if picture and outcome.screen.image:
+    if picture:
         parts.append(image_part(outcome.screen))
     return {"type": "function_call_output", "call_id": call.call_id, "output": parts}
 

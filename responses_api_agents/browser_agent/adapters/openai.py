@@ -98,9 +98,9 @@ class OpenAIAdapter:
         params = {k: v for k, v in params.items() if v is not None}
         # A conversation that the provider does not store cannot be continued by its id.
         self._stateless = self._stateless or params.get("store") is False
-        image = self._image(screen) if screen.image else None  # the page may have drawn nothing
+        image = self._image(screen)
         self._new = with_screenshot(params.pop("input"), image)
-        self._history = History(self._policy, self._new, image or {}, omitted_image=_OMITTED_IMAGE)
+        self._history = History(self._policy, self._new, image, omitted_image=_OMITTED_IMAGE)
         tools = [self._tool(screen), *params.pop("tools", [])]
         tools = with_functions(tools, browser_function_tools(self._browser_functions))
         self._params = {"model": self._model, **params, "tools": tools}

@@ -78,13 +78,11 @@ def text_part(text: str) -> Item:
     return {"type": "input_text", "text": text}
 
 
-def with_screenshot(given: str | list[Item], image: Item | None) -> list[Item]:
-    """Return a run's input with the screenshot, if any, at the end of its last user message."""
+def with_screenshot(given: str | list[Item], image: Item) -> list[Item]:
+    """Return a run's input with the screenshot at the end of its last user message."""
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
     items = list(given)
-    if image is None:
-        return items
     for index in reversed(range(len(items))):
         if items[index].get("role") == "user":
             content = items[index]["content"]

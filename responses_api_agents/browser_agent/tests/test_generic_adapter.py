@@ -10,8 +10,6 @@ from nemo_gym.openai_utils import NeMoGymResponseCreateParamsNonStreaming
 from responses_api_agents.browser_agent.adapters.base import CallOutcome, Item, Reply, Screen
 from responses_api_agents.browser_agent.adapters.generic import GenericAdapter
 from responses_api_agents.browser_agent.adapters.history import HistoryPolicy
-from responses_api_agents.browser_agent.configuration import BrowserAgentConfig, new_adapter
-from responses_api_agents.browser_agent.token_trace import image_urls
 from responses_api_models.scripted_model.reply import build_reply
 from responses_api_models.scripted_model.script import parse_scripts
 
@@ -94,29 +92,6 @@ def test_first_request() -> None:
         "input_image",
     ]
     NeMoGymResponseCreateParamsNonStreaming.model_validate(request)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"adapter": "openai"},
-        {"adapter": "generic"},
-        {"adapter": "generic", "computer_tool": "functions"},
-        {"adapter": "policy", "policy": "qwen3_vl"},
-    ],
-)
-def test_a_start_page_that_drew_nothing_has_no_image(config: dict[str, Any]) -> None:
-    """An empty one would be refused, or be an image of the row that no token stands for."""
-    server = {"type": "any", "name": "any"}
-    common = {"host": "", "port": 1, "entrypoint": "", "name": "", "model": "m"}
-    servers = {
-        "resources_server": server | {"type": "resources_servers"},
-        "model_server": server | {"type": "responses_api_models"},
-    }
-    adapter = new_adapter(BrowserAgentConfig.model_validate(common | servers | config))
-    undrawn = Screen("", "", 1280, 720, "http://site/")
-    assert image_urls(adapter.start({"input": "Go."}, undrawn)["input"]) == []
-    assert image_urls(adapter.next()["input"]) == []
 
 
 def test_instructions_of_the_run_count() -> None:
