@@ -9,6 +9,7 @@ import typer
 
 from browser_gym.commands.export import export
 from browser_gym.commands.groups import groups
+from browser_gym.commands.replay import replay
 from browser_gym.commands.report import report
 from browser_gym.commands.view import view
 from browser_gym.commands.watch import watch
@@ -32,3 +33,4 @@ app.command("groups")(groups)
 app.command("report")(report)
 app.command("view")(view)
 app.command("watch")(watch)
+app.command("replay")(replay)

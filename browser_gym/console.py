@@ -24,14 +24,20 @@ def printable(text: str) -> str:
     return "".join("�" if _commands(char) else char for char in text)
 
 
-def fail(message: str) -> NoReturn:
-    """End the command with an error.
+def short(text: object, most: int = 300) -> str:
+    """Return the beginning of what a page or a model wrote, for a terminal."""
+    line = printable(str(text)[: most + 1])
+    return line if len(line) <= most else line[:most] + "…"
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End the command with an error and an exit code.
 
     Raises:
         typer.Exit: always.
     """
     typer.echo(f"browser-gym: {printable(message)}", err=True)
-    raise typer.Exit(1)
+    raise typer.Exit(code)
 
 
 def _commands(char: str) -> bool:

@@ -1,0 +1,1 @@
+"""Re-executes rollouts and compares what comes of it."""
