@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import os
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -87,14 +88,21 @@ async def run(parts: list[str], rounds: int) -> Figures:
     return figures
 
 
-def main() -> None:
-    """Measure, print a table and write `results/bench.json`."""
-    parser = argparse.ArgumentParser(
-        prog="make bench", description="Measure sessions, steps and translators."
-    )
+def main(
+    argv: Sequence[str] | None = None, *, prog: str = "make bench", epilog: str | None = None
+) -> None:
+    """Measure, print a table and write `results/bench.json`.
+
+    Args:
+        argv: the arguments; those of the process by default.
+        prog: how help calls the program.
+        epilog: how help ends.
+    """
+    description = "Measure sessions, steps and translators."
+    parser = argparse.ArgumentParser(prog=prog, description=description, epilog=epilog)
     parser.add_argument("--rounds", type=int, default=15, help="of what is repeated (default 15)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some of the parts")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     load_before, started = os.getloadavg()[0], time.monotonic()
     figures = asyncio.run(run(list(arguments.only), arguments.rounds))
     figures = {name: round(value, 3) for name, value in figures.items()}

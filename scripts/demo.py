@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -293,9 +294,17 @@ def _interrupted(number: int, _: Any) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def main() -> int:
-    """Run the demo and return the exit code."""
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+def main(
+    argv: Sequence[str] | None = None, *, prog: str = "make demo", epilog: str | None = None
+) -> int:
+    """Run the demo and return the exit code.
+
+    Args:
+        argv: the arguments; those of the process by default.
+        prog: how help calls the program.
+        epilog: how help ends.
+    """
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__, epilog=epilog)
     parser.add_argument(
         "--provider",
         choices=sorted(PROVIDERS),
@@ -335,7 +344,7 @@ def main() -> int:
         default=300,
         help="seconds to wait for the servers (default 300)",
     )
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     if arguments.provider and arguments.single_turn:
         parser.error("--single-turn is for the scripted model: leave --provider out")
     arguments.output = arguments.output.resolve()

@@ -24,6 +24,7 @@ from resources_servers.browser_gym.verification.gym_client import GymClient
 from resources_servers.browser_gym.webvoyager import prepare_webvoyager
 
 FETCH_TIMEOUT_S = 60.0
+PROG = "python -m resources_servers.browser_gym.prepare_data"
 
 EXAMPLES = """\
 examples:
@@ -61,23 +62,28 @@ class _Task(NamedTuple):
         return f"task {self.id!r} of {self.gym_url}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status: 0, or 1 with one line on stderr."""
+def main(argv: Sequence[str] | None = None, *, prog: str = PROG) -> int:
+    """Runs the command; returns its exit status: 0, or 1 with one line on stderr.
+
+    Args:
+        argv: The arguments; those of the process by default.
+        prog: How help calls the program.
+    """
     argv = sys.argv[1:] if argv is None else argv
     try:
         if argv and argv[0] == "webvoyager":
-            prepare_webvoyager(argv[1:])
+            prepare_webvoyager(argv[1:], f"{prog} webvoyager")
         else:
-            _prepare(_parser().parse_args(argv))
+            _prepare(_parser(prog).parse_args(argv))
     except (PrepareError, InvalidTask, VerifierError, OSError) as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 1
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m resources_servers.browser_gym.prepare_data",
+        prog=prog,
         description=__doc__,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

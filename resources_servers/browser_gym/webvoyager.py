@@ -37,14 +37,18 @@ log(?:s|ged|ging)?-(?:in|out) sign(?:s|ed|ing)?-(?:in|up)
 """
 
 
-def prepare_webvoyager(argv: Sequence[str]) -> None:
+def prepare_webvoyager(argv: Sequence[str], prog: str) -> None:
     """Runs the command `webvoyager`.
+
+    Args:
+        argv: Its arguments.
+        prog: How help calls the program.
 
     Raises:
         PrepareError: The wanted task set cannot be made; the message says why.
         OSError: A file cannot be read or written.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = _parser(prog).parse_args(argv)
     check_output(arguments)
     tasks = _read_tasks(arguments.input)
     answers: dict[str, str] = {}
@@ -87,9 +91,9 @@ _PATTERNS = [*map(_forms, _VERBS.split()), *_AS_THEY_STAND.replace("-", r"[\s-]"
 _CHANGING = re.compile(rf"\b(?:{'|'.join(_PATTERNS)})\b")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m resources_servers.browser_gym.prepare_data webvoyager",
+        prog=prog,
         description=__doc__,
         epilog="A category is a site. The steps run in this order: --task-id and --category, "
         "--read-only, --sample, --shuffle, --limit, --split.",

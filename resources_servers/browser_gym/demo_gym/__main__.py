@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Sequence
 
 from resources_servers.browser_gym.demo_gym.server import running
 
@@ -14,12 +15,20 @@ async def _serve(host: str, port: int) -> None:
         await asyncio.Event().wait()
 
 
-def main() -> None:
-    """Serves until interrupted; exits with 1 when the port is taken."""
-    parser = argparse.ArgumentParser(prog="demo_gym", description=__doc__)
+def main(
+    argv: Sequence[str] | None = None, *, prog: str = "demo_gym", epilog: str | None = None
+) -> None:
+    """Serves until interrupted; exits with 1 when the port is taken.
+
+    Args:
+        argv: The arguments; those of the process by default.
+        prog: How help calls the program.
+        epilog: How help ends.
+    """
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__, epilog=epilog)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=8777, help="port, 0 for a free one")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     try:
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve(arguments.host, arguments.port))
