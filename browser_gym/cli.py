@@ -14,6 +14,7 @@ from browser_gym.commands.export import export
 from browser_gym.commands.groups import groups
 from browser_gym.commands.gym import gym
 from browser_gym.commands.prepare_data import prepare_data
+from browser_gym.commands.record import record
 from browser_gym.commands.replay import replay
 from browser_gym.commands.report import report
 from browser_gym.commands.view import view
@@ -42,6 +43,7 @@ app.command("report")(report)
 app.command("view")(view)
 app.command("watch")(watch)
 app.command("replay")(replay)
+app.command("record")(record)
 app.command("gym", add_help_option=False, context_settings=_PROGRAM)(gym)
 app.command("prepare-data", add_help_option=False, context_settings=_PROGRAM)(prepare_data)
 app.command("demo", add_help_option=False, context_settings=_PROGRAM)(demo)

@@ -44,6 +44,8 @@ _PLAYWRIGHT_EXECUTABLES = {
     ),
 }
 _VERSION_TIMEOUT_S = 20
+_SET_UP = "Run `make setup`, which installs one,"
+_NO_WINDOW = "is a headless shell, which has no window"
 _VERSION = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 # Playwright hides scrollbars in headless mode; an agent that sees only the screenshot needs them
@@ -116,7 +118,7 @@ class Chromium:
     headless_shell: bool
 
 
-def find_chromium(explicit: str | None = None) -> Chromium:
+def find_chromium(explicit: str | None = None, *, window: bool = False) -> Chromium:
     """Find a Chromium that starts.
 
     Order: `explicit`, the environment variable BROWSER_GYM_CHROMIUM, Playwright's own download,
@@ -125,6 +127,7 @@ def find_chromium(explicit: str | None = None) -> Chromium:
 
     Args:
         explicit: Path (or name on PATH) of the executable, or None or "" to search.
+        window: Whether it must be able to show a window.
 
     Raises:
         ChromiumNotFound: Nothing usable was found.
@@ -134,22 +137,25 @@ def find_chromium(explicit: str | None = None) -> Chromium:
         (CHROMIUM_VARIABLE, os.environ.get(CHROMIUM_VARIABLE)),
     ):
         if chosen:
-            return _chosen_chromium(source, chosen)
+            return _chosen_chromium(source, chosen, window)
 
     tried: list[str] = []
     for source, candidate in _candidates():
         executable = real_binary(candidate)
+        if window and _is_headless_shell(executable):
+            tried.append(f"{executable} ({source}): {_NO_WINDOW}")
+            continue
         version, problem = _version_of(executable)
         if version:
             return Chromium(executable, version, source, _is_headless_shell(executable))
         tried.append(f"{executable} ({source}): {problem}")
     tried.append(f"Playwright's downloads in {playwright_browsers_path()}")
     tried.append("on PATH: " + ", ".join(NAMES_ON_PATH))
+    get_one = "Install a Chromium, not only its headless shell," if window else _SET_UP
     raise ChromiumNotFound(
         "No usable Chromium was found. Tried:\n  "
         + "\n  ".join(tried)
-        + "\nRun `make setup`, which installs one, or set "
-        + f"{CHROMIUM_VARIABLE} to the path of a Chromium executable."
+        + f"\n{get_one} or set {CHROMIUM_VARIABLE} to the path of a Chromium executable."
     )
 
 
@@ -215,12 +221,14 @@ def real_binary(path: Path) -> Path:
     return path
 
 
-def _chosen_chromium(source: str, chosen: str) -> Chromium:
+def _chosen_chromium(source: str, chosen: str, window: bool) -> Chromium:
     found = shutil.which(Path(chosen).expanduser())
     problem = "no such executable file"
     if found:
         executable = real_binary(Path(found))
         version, problem = _version_of(executable)
+        if version and window and _is_headless_shell(executable):
+            version, problem = "", _NO_WINDOW
         if version:
             return Chromium(executable, version, source, _is_headless_shell(executable))
     raise ChromiumNotFound(
