@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from browser_gym.recording.events import Event
@@ -180,7 +181,7 @@ class Gestures:
         press, self._press = self._press, None
         if press is None:
             return
-        path = [*press.path, (event.x, event.y)]
+        path = [point for point, _ in groupby([*press.path, (event.x, event.y)])]
         x, y = path[0]
         button = _BUTTONS[press.event.button]
         how: Json = {"button": button} if button != "left" else {}

@@ -27,6 +27,7 @@ LOOK_EVERY_S = 0.2
 ANSWER_TIMEOUT_S = 3
 """For what a page is asked; one that hangs is passed over."""
 _KEPT_LOOKS = 100
+_SHOWN_CHARS = 100
 Happened = Callable[[], Awaitable[None]]
 """Takes in something that happened."""
 
@@ -107,7 +108,7 @@ class Watch:
         await self._context.expose_binding(name, self._reported)
         await self._context.add_init_script(f"({SCRIPT.strip().rstrip(';')})('{name}')")
         await self._context.add_init_script(SELECT_STYLE_SCRIPT)
-        self._context.on("dialog", _accept)
+        self._context.on("dialog", self._asked)
 
     async def begin(self, page: Page) -> None:
         """Watch from now on, with this page as the first tab."""
@@ -207,6 +208,15 @@ class Watch:
         for move, url in moves(before, now, same_document=same_document):
             self.gestures.navigated(tab.id, move, url, at)
 
+    async def _asked(self, dialog: Dialog) -> None:
+        """Answer a dialog as the environment does."""
+        if dialog.type != "beforeunload":
+            question = dialog.message[:_SHOWN_CHARS]
+            note = f"a page asked {question!r}, which was accepted as in an episode"
+            self.gestures.notes.append(note)
+        with contextlib.suppress(Error):
+            await dialog.accept(*([dialog.default_value] if dialog.type == "prompt" else []))
+
     async def _keep_looking(self) -> None:
         while True:
             await self._look()
@@ -255,9 +265,3 @@ def _now() -> float:
 
 async def _history(cdp: CDPSession) -> History:
     return History.of(await cdp.send("Page.getNavigationHistory"))
-
-
-async def _accept(dialog: Dialog) -> None:
-    """Answer as the environment does."""
-    with contextlib.suppress(Error):
-        await dialog.accept(*([dialog.default_value] if dialog.type == "prompt" else []))
