@@ -111,4 +111,4 @@ def _app(evidence: Path, image_format: ImageFormat) -> FastAPI:
     try:
         return BrowserGymServer(config=config, server_client=client).setup_webserver()
     except SystemExit as error:  # there is no Chromium
-        raise CannotRun(str(error)) from error
+        raise CannotRun(" ".join(str(error).split())) from error

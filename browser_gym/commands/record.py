@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from browser_gym.console import fail, plain
+from browser_gym.console import fail, short
 from browser_gym.rollouts import UnusableInput
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def record(
         recording = asyncio.run(_record(_asked(url, viewport, headless)))
         paths = write(recording, output, prompt, answer)
     except (UnusableInput, CannotRun) as error:
-        fail(plain(error, 2000))
+        fail(str(error))
     _tell(recording, paths)
 
 
@@ -91,6 +91,7 @@ async def _record(asked: Asked) -> Recording:
     import signal
 
     from browser_gym.recording.record import record
+    from browser_gym.viewer.actions import describe
 
     stop, numbers = asyncio.Event(), itertools.count(1)
 
@@ -100,7 +101,7 @@ async def _record(asked: Asked) -> Recording:
         typer.echo(f"recording what is done in {where}; Ctrl-C or closing it ends it")
 
     def done(recorded: Recorded) -> None:
-        typer.echo(f"{next(numbers):4}  {_words(recorded)}")
+        typer.echo(f"{next(numbers):4}  {short(describe(recorded.action), 120)}")
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -108,15 +109,9 @@ async def _record(asked: Asked) -> Recording:
     return await record(asked, stop, ready, done)
 
 
-def _words(recorded: Recorded) -> str:
-    action = recorded.action
-    told = [f"{key}={value}" for key, value in action.items() if key != "type"]
-    return plain(" ".join([action["type"], *told]), 120)
-
-
 def _tell(recording: Recording, paths: dict[str, Path]) -> None:
     for note in recording.notes:
-        typer.echo(f"note: {plain(note)}")
+        typer.echo(f"note: {short(note)}")
     typer.echo(f"{len(recording.actions)} actions")
     about = {
         "task": "check its prompt and assertions",

@@ -149,7 +149,7 @@ async def _browser(debugging_port: int | None) -> AsyncIterator[Browser]:
     try:
         chromium = find_chromium(window=not headless)
     except ChromiumNotFound as error:
-        raise CannotRun(str(error)) from error
+        raise CannotRun(" ".join(str(error).split())) from error
     async with async_playwright() as playwright:
         try:
             browser = await playwright.chromium.launch(

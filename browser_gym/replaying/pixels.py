@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import io
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from PIL import Image, ImageChops
+
+from browser_gym.viewer.pictures import read_picture
 
 _UNEQUAL_FROM = 32
 """By how much of 255 a colour of a pixel must differ: less is what JPEG makes of equal pixels."""
@@ -16,27 +15,18 @@ _UNEQUAL_FROM = 32
 Pixels = Image.Image
 
 
-@dataclass(frozen=True)
-class Unreadable:
-    """A reference to an image that cannot be read, and why."""
-
-    reason: str
-
-
-def read_image(reference: str, folder: Path) -> Pixels | Unreadable:
-    """Return the image that a row refers to.
+def read_image(reference: str, folder: Path) -> Pixels | None:
+    """Return the image that a row refers to; None if there is none.
 
     Args:
-        reference: a path, or a `file:` or `data:` address.
+        reference: as the row has it.
         folder: of the row's file, which paths are relative to.
     """
+    picture = read_picture(reference, folder)
     try:
-        if reference.startswith("data:"):
-            return decoded(base64.b64decode(reference.partition(",")[2]))
-        path = unquote(urlsplit(reference).path) if reference.startswith("file:") else reference
-        return decoded((folder / path).read_bytes())
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        return Unreadable(f"{reference[:200]} cannot be read: {error}")
+        return decoded(picture.data) if picture else None
+    except (OSError, Image.DecompressionBombError):
+        return None
 
 
 def decoded(data: bytes) -> Pixels:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from browser_gym.environment import CannotRun, Environment
-from browser_gym.replaying.pixels import Unreadable, decoded, read_image, unequal_share
+from browser_gym.replaying.pixels import decoded, read_image, unequal_share
 from browser_gym.replaying.steps import Step, steps_of, task_of
 from browser_gym.rollouts import Rollout
 from browser_gym.storage import value_at
+from browser_gym.viewer.actions import describe
 from resources_servers.browser_gym.browser.capture import ImageFormat
 from resources_servers.browser_gym.verification.assertions import shown_value
 from resources_servers.browser_gym.verification.errors import VerifierError
@@ -64,7 +65,7 @@ class StepOutcome:
 
     Attributes:
         step: its name.
-        actions: the types of its actions.
+        actions: its actions in words.
         difference: the first, None if it went as it had gone.
         unequal: share of pixels that are not the same; None if there was nothing to compare with.
     """
@@ -202,7 +203,7 @@ class _Player:
         if not metadata.get("viewport"):
             # The server that it was collected with had a default; the screenshots have its size.
             image = read_image(step.screenshot, self._rollout.folder) if step.screenshot else None
-            if image and not isinstance(image, Unreadable):
+            if image:
                 body |= {"viewport_width": image.width, "viewport_height": image.height}
         return body
 
@@ -220,8 +221,8 @@ class _Player:
             difference = Difference("url", step.url, seen["current_url"])
         elif pictures:
             difference = Difference("screenshot", *pictures, unequal, list(pictures))
-        types = [str(action.get("type")) for action in step.actions]
-        return StepOutcome(name, types, difference, unequal)
+        actions = [describe(action) for action in step.actions]
+        return StepOutcome(name, actions, difference, unequal)
 
     def _screenshots(
         self, step: Step, seen: Json, name: str
@@ -233,8 +234,8 @@ class _Player:
         if not step.screenshot:
             return None, None
         recorded = read_image(step.screenshot, self._rollout.folder)
-        if isinstance(recorded, Unreadable):
-            self._outcome.not_compared.append(f"{name}: {recorded.reason}")
+        if recorded is None:
+            self._outcome.not_compared.append(f"{name}: there is no image {step.screenshot:.200}")
             return None, None
         if not seen["screenshot"]:
             self._outcome.not_compared.append(f"{name}: the page drew nothing in time")

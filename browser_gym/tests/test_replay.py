@@ -122,7 +122,7 @@ def test_what_is_different_is_told(row: tuple[Json, Path], environment_url: str)
     assert (reward["what"], reward["recorded"], reward["replayed"]) == ("reward", 1.0, 0.0)
     assert (first["status"]["what"], first["status"]["recorded"]) == ("status", "error")
     assert first["url"]["what"] == "url"
-    assert "artifacts/lost.jpg cannot be read" in found["lost"]["not_compared"][0]
+    assert "there is no image artifacts/lost.jpg" in found["lost"]["not_compared"][0]
     assert len(found["cut"]["steps"]) == 2
     assert found["cut"]["not_compared"] == [
         "localStorage: the row does not tell it",
@@ -131,7 +131,7 @@ def test_what_is_different_is_told(row: tuple[Json, Path], environment_url: str)
     # In words, a terminal is safe from what pages say.
     code, words = replayed(*options, "--index", 2)
     assert code == 1
-    assert "turn 1 (click): the address: " in words
+    assert "turn 1 (click ×2 at 100, 50): the address: " in words
     assert "\x1b" not in words
 
 
