@@ -40,7 +40,7 @@ class Environment:
         """
         try:
             answer = await self._http.post(path, json=body)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise CannotRun(f"{self._name}: {type(error).__name__}: {error}") from error
         try:
             content = answer.json()
@@ -70,7 +70,7 @@ async def environment(
         image_format: of our own's screenshots.
 
     Raises:
-        CannotRun: there is no Chromium.
+        CannotRun: there is no Chromium, or `url` is no address.
     """
     async with AsyncExitStack() as stack:
         headers: dict[str, str] = {}
@@ -81,14 +81,18 @@ async def environment(
             transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         if token := os.environ.get("BROWSER_GYM_AUTH_TOKEN"):
             headers["authorization"] = f"Bearer {token}"
-        http = await stack.enter_async_context(
-            httpx.AsyncClient(
+        try:
+            # A proxy of the environment is for the internet, and would see the token.
+            client = httpx.AsyncClient(
                 base_url=url or "http://browser-gym",
                 transport=transport,
                 headers=headers,
                 timeout=TIMEOUT_S,
+                trust_env=False,
             )
-        )
+        except httpx.InvalidURL as error:
+            raise CannotRun(f"{url}: {error}; give one such as http://127.0.0.1:12345") from error
+        http = await stack.enter_async_context(client)
         yield Environment(http, url or "the environment server")
 
 

@@ -103,6 +103,7 @@ async def _record(asked: Asked) -> Recording:
     def done(recorded: Recorded) -> None:
         typer.echo(f"{next(numbers):4}  {short(describe(recorded.action), 120)}")
 
+    typer.echo("starting a browser …", err=True)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)

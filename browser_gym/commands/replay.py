@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from browser_gym.console import counting, fail, short
+from browser_gym.console import counting, fail, short, waiting
 from browser_gym.rollouts import Rollout, UnusableInput, read_rollouts
 
 if TYPE_CHECKING:
@@ -148,14 +148,18 @@ def _tasks(path: Path) -> dict[str, dict[str, Any]]:
 
 async def _replay(chosen: list[Rollout], url: str | None, settings: Settings) -> list[Outcome]:
     import tempfile
+    from contextlib import AsyncExitStack
 
     from browser_gym.environment import environment
     from browser_gym.replaying.replay import image_format_of, length_of, replay
 
-    total = sum(length_of(rollout) for rollout in chosen)
-    with counting("replaying", total) as progress, tempfile.TemporaryDirectory() as folder:
-        form = image_format_of(chosen[0])
-        async with environment(url, evidence=Path(folder), image_format=form) as server:
+    form = image_format_of(chosen[0])
+    async with AsyncExitStack() as stack:
+        evidence = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        with waiting("starting a browser"):
+            opening = environment(url, evidence=evidence, image_format=form)
+            server = await stack.enter_async_context(opening)
+        with counting("replaying", sum(map(length_of, chosen))) as progress:
             return [await replay(rollout, server, settings, progress) for rollout in chosen]
 
 

@@ -32,6 +32,7 @@ _HISTORY_KEYS = {
 }
 """What the browser itself does for a key; where pages are driven, an action does it."""
 
+_ADDRESS_KEYS = (["Control", "l"], ["Meta", "l"], ["Alt", "d"], ["F6"])
 _PASTE_KEYS = (["Control", "v"], ["Meta", "v"], ["Shift", "Insert"])
 
 
@@ -45,6 +46,7 @@ class Recorded:
         began: in ms since the epoch.
         ended: with its last event so far.
         before: what the tab showed before, once that is known.
+        told: whether it was told of, as there is a picture of what came of it.
     """
 
     action: Json
@@ -52,6 +54,7 @@ class Recorded:
     began: float
     ended: float
     before: Look | None = None
+    told: bool = False
 
     def goes_on(self, at: float) -> bool:
         """Whether input at a time may belong to it."""
@@ -135,12 +138,16 @@ class Gestures:
             url: where to.
             at: in ms since the epoch.
         """
+        if tab not in self._tabs:
+            return
         last = self.actions[-1] if self.actions else None
         if how != "navigate" and self._because_of_input(at):
             chords = last.action.get("chords", []) if last else []
             if last and any(chord in _HISTORY_KEYS[how] for chord in chords):
                 last.action = {"type": how}
             return  # else the page did it
+        if how == "navigate" and last and last.action.get("chords", [None])[0] in _ADDRESS_KEYS:
+            self.actions.pop()  # it led to the address bar
         if tab != self.active:
             self._add({"type": "switch_tab", "index": self._tabs.index(tab)}, at)
             self.active = tab

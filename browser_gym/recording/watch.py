@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import secrets
 import time
 from collections import deque
@@ -21,6 +22,8 @@ from browser_gym.recording.history import History, moves
 from resources_servers.browser_gym.browser.capture import Image, take_screenshot, valid_unicode
 from resources_servers.browser_gym.browser.quirks import SELECT_STYLE_SCRIPT
 
+logger = logging.getLogger(__name__)
+
 QUIET_MS = 300
 """How long nothing was done before a picture of what came of it."""
 LOOK_EVERY_S = 0.2
@@ -31,7 +34,16 @@ _SHOWN_CHARS = 100
 Happened = Callable[[], Awaitable[None]]
 """Takes in something that happened."""
 
-_STORAGE_SCRIPT = "() => [location.origin, Object.entries(localStorage)]"
+# A blank page has no storage.
+_STORAGE_SCRIPT = """
+() => {
+  try {
+    return [location.origin, Object.entries(localStorage)];
+  } catch {
+    return ["null", []];
+  }
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,6 @@ class Watch:
         self._context = context
         self._most = width - 1, height - 1
         self._done = done
-        self._told = 0
         self._ids = itertools.count()
         self._tabs: dict[Page, _Tab] = {}
         self._front: Page | None = None
@@ -111,8 +122,13 @@ class Watch:
         self._context.on("dialog", self._asked)
 
     async def begin(self, page: Page) -> None:
-        """Watch from now on, with this page as the first tab."""
+        """Watch from now on, with this page as the first tab.
+
+        There is no way back from it: the blank page before it is none of the task's.
+        """
         await self._open(page, _now())
+        await self._tabs[page].cdp.send("Page.resetNavigationHistory")
+        self._histories[page] = await _history(self._tabs[page].cdp)
         self._context.on("page", lambda new: self._put(partial(self._open, new, _now())))
         self._work = [
             asyncio.create_task(self._follow()),
@@ -139,6 +155,9 @@ class Watch:
                 await happened()
             except (Error, TimeoutError):
                 pass  # the page it was in is gone, or hangs
+            except Exception as error:  # what was done so far is worth keeping
+                logger.exception("something that was done could not be taken in")
+                self.gestures.notes.append(f"something is missing: {type(error).__name__}: {error}")
             finally:
                 self._happened.task_done()
             self._find_befores()
@@ -233,10 +252,12 @@ class Watch:
                 image, (origin, items) = await asyncio.gather(
                     take_screenshot(tab.cdp, "jpeg", 85), tab.page.evaluate(_STORAGE_SCRIPT)
                 )
-        except (Error, TimeoutError):
-            return
-        storage = {valid_unicode(key): valid_unicode(text) for key, text in items}
-        look = Look(tab.id, began, _now(), image, tab.page.url, origin, storage)
+            storage = {valid_unicode(key): valid_unicode(text) for key, text in items}
+        except (Error, TimeoutError, ValueError, TypeError, AttributeError):
+            return  # also if a page made something else of what it was asked
+        # An episode's new tab is blank; a person's has the browser's own page.
+        url = "about:blank" if tab.page.url.startswith("chrome:") else tab.page.url
+        look = Look(tab.id, began, _now(), image, url, origin, storage)
         self.looks.append(look)
         self.storages[origin] = storage
         self.seen.set()
@@ -252,11 +273,10 @@ class Watch:
                 recorded.before = earlier[-1] if earlier else (looks[0] if late and looks else None)
 
     def _tell(self, look: Look) -> None:
-        actions = self.gestures.actions
-        self._told = min(self._told, len(actions))
-        while self._told < len(actions) and look.began >= actions[self._told].ended + QUIET_MS:
-            self._done(actions[self._told])
-            self._told += 1
+        for recorded in self.gestures.actions:
+            if not recorded.told and look.began >= recorded.ended + QUIET_MS:
+                recorded.told = True
+                self._done(recorded)
 
 
 def _now() -> float:

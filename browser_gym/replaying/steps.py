@@ -8,7 +8,7 @@ from typing import Any
 from browser_gym.environment import CannotRun
 from resources_servers.browser_gym.actions import MAX_BATCH
 from resources_servers.browser_gym.redaction import HIDDEN
-from resources_servers.browser_gym.task_row import VerifierMetadata
+from resources_servers.browser_gym.task_row import SECRET_FIELDS, VerifierMetadata
 from resources_servers.browser_gym.verification.errors import InvalidTask
 
 Json = dict[str, Any]
@@ -87,7 +87,10 @@ def task_of(row: Json, tasks: dict[str, Json], *, graded: bool) -> Json:
     """
     metadata = row.get("verifier_metadata") or {}
     metadata = tasks.get(metadata.get("task_id") or "", metadata)
-    if hidden := _hidden(metadata, "verifier_metadata"):
+    browser = metadata.get("browser") or {}
+    secret = {key: value for key, value in metadata.items() if key.endswith("_url")}
+    secret["browser"] = {key: browser[key] for key in SECRET_FIELDS if key in browser}
+    if hidden := _hidden(secret, "verifier_metadata"):
         raise CannotRun(
             f"the row does not tell {hidden}, which is secret: give the task file it was collected "
             "with, --tasks FILE"

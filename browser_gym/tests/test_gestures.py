@@ -170,8 +170,10 @@ def test_navigation_is_the_persons_or_a_consequence(person: Person) -> None:
     gestures.navigated(0, "reload", "http://a.test/", person.at + 100)  # by the page
     person.does("key", key="F5", after=5_000)
     gestures.navigated(0, "reload", "http://a.test/", person.at + 100)  # by the key
+    person.does("key", key="l", modifiers=["Control"], after=5_000)
+    gestures.navigated(0, "navigate", "http://b.test/", person.at + 500)
     kinds = [action["type"] for action in person.actions]
-    assert kinds == ["navigate", "go_back", "click", "reload"]
+    assert kinds == ["navigate", "go_back", "click", "reload", "navigate"]
     assert person.actions[0]["url"] == "http://a.test/"
 
 

@@ -53,6 +53,18 @@ async def person(port: int) -> AsyncIterator[Page]:
         yield browser.contexts[0].pages[0]
 
 
+async def new_tab(page: Page) -> Page:
+    """Open a tab beside another, as a person does."""
+    assert page.context.browser
+    cdp = await page.context.browser.new_browser_cdp_session()
+    here = await (await page.context.new_cdp_session(page)).send("Target.getTargetInfo")
+    context_id = here["targetInfo"]["browserContextId"]
+    async with page.context.expect_page() as opened:
+        fields = {"url": "about:blank", "browserContextId": context_id}
+        await cdp.send("Target.createTarget", fields)
+    return await opened.value
+
+
 class Command:
     """`browser-gym record` in a process of its own."""
 
@@ -173,9 +185,10 @@ async def test_all_that_a_person_does_is_recorded(
             await leads_to(mouse.click(100, 160), "switch_tab", "click")  # asks a question
             await pause()
             await leads_to(second.close(), "switch_tab", "close_tab")
-            await leads_to(page.goto(f"{site}/frames.html"), "navigate")
-            await leads_to(mouse.click(95, 75), "click")
-            await leads_to(mouse.click(475, 75), "click")  # in a frame of another site
+            third = await new_tab(page)
+            await leads_to(third.goto(f"{site}/frames.html"), "new_tab", "navigate")
+            await leads_to(third.mouse.click(95, 75), "click")
+            await leads_to(third.mouse.click(475, 75), "click")  # in a frame of another site
             stop.set()
             recording = await asyncio.wait_for(task, ANSWER_S)
     finally:
