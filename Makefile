@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo view test test-vllm test-verl smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
+.PHONY: help setup demo view test test-vllm test-verl docs test-docs smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,14 @@ test-verl: setup ## Test the recipe for verl with verl itself, in an environment
 	@bash recipes/verl/make_environment.sh
 	@cache/envs/verl/bin/python -m pytest -c recipes/verl/tests/verl.ini --confcutdir recipes/verl \
 		recipes/verl/tests $(ARGS)
+
+docs: setup ## Build the documentation, into results/docs
+	@$(PYTHON) -m scripts.docs.reference
+	@$(PYTHON) -m sphinx --fail-on-warning --keep-going --fresh-env --quiet docs results/docs
+	@echo "results/docs/index.html"
+
+test-docs: setup ## Run the commands of the documentation; options: make test-docs PAGES="docs/tutorial.md"
+	@$(PYTHON) -m scripts.docs.run $(PAGES)
 
 smoke: setup ## Check a running environment without a model: make smoke URL=http://127.0.0.1:PORT
 	@$(PYTHON) scripts/smoke.py $(URL) $(ARGS)
@@ -59,7 +67,7 @@ doctor: ## Show what this machine has and what is missing
 
 # nemo-gym asks for 3.13.14, though it runs on any 3.13: resolve for that one.
 lock: ## Pin the newest allowed versions in requirements.lock
-	@uv=$$(bash scripts/setup.sh uv) && "$$uv" pip compile pyproject.toml --group dev --universal \
+	@uv=$$(bash scripts/setup.sh uv) && "$$uv" pip compile pyproject.toml --group dev --group docs --universal \
 		--python-version 3.13.14 --upgrade --no-annotate --no-emit-index-url \
 		--custom-compile-command "make lock" --quiet --output-file requirements.lock
 

@@ -1,0 +1,1 @@
+"""The documentation: pages made of the code, READMEs as pages, and its commands tried."""
