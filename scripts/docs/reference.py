@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from scripts.docs.fields import attributes_of, field_table, section, summary, table
+from scripts.docs.fields import attributes_of, field_table, summary, table
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"

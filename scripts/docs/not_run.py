@@ -1,0 +1,72 @@
+"""What `make test-docs` does not run of the documents, and what it needs for the rest."""
+
+from __future__ import annotations
+
+import re
+
+_KEY = "asks a provider's API: needs a key and costs money"
+_ENGINE = "needs an engine with a model, mostly on a GPU; make test-vllm runs one on a CPU"
+_TRAINER = "needs GPUs and the trainer's own environment"
+_PLACEHOLDER = "has a place for an id or an address that the reader fills in"
+
+NOT_RUN: dict[str, str] = {
+    r"make test\b": "the tests themselves",
+    r"make rl-example": "takes five minutes; tests/test_rl_example.py runs it in small",
+    r"(OPENAI_API_KEY|configs/openai\.yaml)": _KEY,
+    r"results/(openai|tutorial_real|apps)": _KEY,
+    r"(vllm_exact\.yaml|^vllm serve|--agent browser_policy_agent)": _ENGINE,
+    r"(/path/to/|recipes/verl/run\.sh|run_grpo)": _TRAINER,
+    r"cd \$BROWSER_GYM": _TRAINER,
+    r'"env_id": "…"': _PLACEHOLDER,
+    r"results/x_materialized": _PLACEHOLDER,
+    r"--format segmented": "needs rollouts with token ids, which the scripted model has none of",
+    r"(10\.0\.0\.5|BROWSER_GYM_AUTH_TOKEN=…)": "needs a second machine",
+}
+"""Why commands are not run, by an expression that is found in them."""
+
+SERVERS: dict[str, str] = {
+    "gym env start": "servers ready! ",
+    "docs/examples/web_gym.py": "Uvicorn running on",
+    "resources_servers.browser_gym.demo_gym": "The demo gym is at",
+    "browser-gym view": "Ctrl-C ends it",
+    "browser-gym watch": "Ctrl-C ends it",
+}
+"""Commands that run until they are interrupted, and what they print when they are ready.
+
+With `--output` or `--once`, they end by themselves.
+"""
+
+_STACK = "gym env start --config resources_servers/browser_gym/configs/browser_gym.yaml"
+STARTED_BEFORE: dict[str, str] = {
+    "README.md": "python -m resources_servers.browser_gym.demo_gym",
+    "browser_gym/README.md": _STACK,
+    "docs/how-to/masked_rollouts.md": _STACK,
+    "docs/how-to/several_machines.md": "python -m resources_servers.browser_gym.demo_gym",
+    "resources_servers/browser_gym/README.md": _STACK,
+}
+"""Servers that a document takes for granted."""
+
+_ROLLOUTS = "resources_servers/browser_gym/data/example_rollouts.jsonl"
+FILES: dict[str, str] = dict.fromkeys(
+    (
+        "results/run.jsonl",
+        "results/old.jsonl",
+        "results/new.jsonl",
+        "results/demo/rollouts.jsonl",
+    ),
+    _ROLLOUTS,
+)
+"""What stands for files of the reader's own; taken away afterwards."""
+
+
+def reason_not_to_run(command: str) -> str | None:
+    """Return why a command is not run, None if it is."""
+    reasons = (reason for found, reason in NOT_RUN.items() if re.search(found, command))
+    return next(reasons, None)
+
+
+def ready_text(command: str) -> str | None:
+    """Return what a server prints when it is ready; None for a command that ends by itself."""
+    if "--output" in command or "--once" in command:
+        return None
+    return next((text for found, text in SERVERS.items() if found in command), None)
