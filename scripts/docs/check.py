@@ -9,6 +9,7 @@ import json
 import re
 import runpy
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -200,7 +201,9 @@ def _help(program: str) -> str:
         patch.object(sys, "argv", [program, "--help"]),
         contextlib.redirect_stdout(told),
         contextlib.suppress(SystemExit),
+        warnings.catch_warnings(),
     ):
+        warnings.simplefilter("ignore", RuntimeWarning)  # of modules that are imported already
         if program.endswith(".py"):
             runpy.run_path(str(ROOT / program), run_name="__main__")
         else:

@@ -36,10 +36,12 @@ def field_table(
             bases say of them.
     """
     schema = model.model_json_schema()
-    known = attributes_of(model) | (meanings or {})
+    known = {**attributes_of(model), **(meanings or {})}
     required = set(schema.get("required", ()))
     rows: list[tuple[str, ...]] = []
-    for name, field in model.model_fields.items():
+    own_first = sorted(model.model_fields, key=lambda name: name not in model.__annotations__)
+    for name in own_first:
+        field = model.model_fields[name]
         if name in leave_out:
             continue
         key = field.alias or name

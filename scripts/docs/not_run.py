@@ -19,7 +19,7 @@ NOT_RUN: dict[str, str] = {
     r"cd \$BROWSER_GYM": _TRAINER,
     r'"env_id": "…"': _PLACEHOLDER,
     r"results/x_materialized": _PLACEHOLDER,
-    r"--format segmented": "needs rollouts with token ids, which the scripted model has none of",
+    r"browser-gym export": "needs rollouts of the reader's own, with token ids or screenshots",
     r"(10\.0\.0\.5|BROWSER_GYM_AUTH_TOKEN=…)": "needs a second machine",
 }
 """Why commands are not run, by an expression that is found in them."""
@@ -48,14 +48,11 @@ STARTED_BEFORE: dict[str, str] = {
 
 _ROLLOUTS = "resources_servers/browser_gym/data/example_rollouts.jsonl"
 FILES: dict[str, str] = dict.fromkeys(
-    (
-        "results/run.jsonl",
-        "results/old.jsonl",
-        "results/new.jsonl",
-        "results/demo/rollouts.jsonl",
-    ),
-    _ROLLOUTS,
-)
+    ("results/run.jsonl", "results/old.jsonl", "results/new.jsonl"), _ROLLOUTS
+) | {
+    "results/my_tasks.jsonl": "resources_servers/browser_gym/data/example.jsonl",
+    "results/my_scripts.json": "resources_servers/browser_gym/demo_gym/solutions.json",
+}
 """What stands for files of the reader's own; taken away afterwards."""
 
 

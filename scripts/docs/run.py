@@ -92,10 +92,10 @@ class Shell:
         while time.monotonic() < until:
             if server.poll() is not None:
                 break
-            if ready in self._logged(start):
+            if ready in self.logged(start):
                 return
             time.sleep(0.3)
-        raise CommandFailed(f"was not ready\n{_end_of(self._logged(start))}")
+        raise CommandFailed(f"was not ready\n{_end_of(self.logged(start))}")
 
     def _stop_servers(self) -> None:
         while self._servers:
@@ -104,12 +104,13 @@ class Shell:
     def _size(self) -> int:
         return Path(self._log.name).stat().st_size
 
-    def _logged(self, start: int = 0) -> str:
+    def logged(self, start: int = 0) -> str:
+        """Return what servers have printed, from a place on."""
         return Path(self._log.name).read_bytes()[start:].decode("utf-8", "replace")
 
     def _port(self) -> str:
         """Return the port of the resources server that was started last, from the log."""
-        found = re.findall(r"\[\d+\] browser_gym \(.*?'port': (\d+)", self._logged(), re.DOTALL)
+        found = re.findall(r"\[\d+\] browser_gym \(.*?'port': (\d+)", self.logged(), re.DOTALL)
         if not found:
             raise CommandFailed("no server has printed the port of browser_gym")
         return found[-1]
@@ -153,7 +154,7 @@ def run_document(document: Path) -> list[str]:
             for command in commands:
                 _run(shell, command)
         except CommandFailed as error:
-            return [str(error)]
+            return [f"{error}\n  what the servers said last:\n{_end_of(shell.logged())}"]
         finally:
             shell.close()
     return []
