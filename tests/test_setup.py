@@ -39,10 +39,9 @@ def locked() -> dict[str, str]:
 
 def test_the_lock_satisfies_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    requirements = [
-        Requirement(text)
-        for text in project["project"]["dependencies"] + project["dependency-groups"]["dev"]
-    ]
+    groups = project["dependency-groups"]
+    wanted = [*project["project"]["dependencies"], *groups["dev"], *groups["docs"]]
+    requirements = [Requirement(text) for text in wanted]
     assert len(requirements) > 10
     pins = locked()
     for requirement in requirements:

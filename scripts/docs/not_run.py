@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 
+from scripts.docs.commands import Command
+
 _KEY = "asks a provider's API: needs a key and costs money"
 _ENGINE = "needs an engine with a model, mostly on a GPU; make test-vllm runs one on a CPU"
 _TRAINER = "needs GPUs and the trainer's own environment"
 _PLACEHOLDER = "has a place for an id or an address that the reader fills in"
 
 NOT_RUN: dict[str, str] = {
+    r"^docs/reference/": "examples of --help, with files and addresses of the reader's own",
     r"make test\b": "the tests themselves",
     r"make rl-example": "takes five minutes; tests/test_rl_example.py runs it in small",
     r"(OPENAI_API_KEY|configs/openai\.yaml)": _KEY,
     r"results/(openai|tutorial_real|apps)": _KEY,
-    r"(vllm_exact\.yaml|^vllm serve|--agent browser_policy_agent)": _ENGINE,
+    r"(vllm_exact\.yaml|vllm serve|--agent browser_policy_agent)": _ENGINE,
     r"(/path/to/|recipes/verl/run\.sh|run_grpo)": _TRAINER,
     r"cd \$BROWSER_GYM": _TRAINER,
     r'"env_id": "…"': _PLACEHOLDER,
@@ -22,7 +25,7 @@ NOT_RUN: dict[str, str] = {
     r"browser-gym export": "needs rollouts of the reader's own, with token ids or screenshots",
     r"(10\.0\.0\.5|BROWSER_GYM_AUTH_TOKEN=…)": "needs a second machine",
 }
-"""Why commands are not run, by an expression that is found in them."""
+"""Why commands are not run, by an expression that is found in them or in where they stand."""
 
 SERVERS: dict[str, str] = {
     "gym env start": "servers ready! ",
@@ -56,9 +59,9 @@ FILES: dict[str, str] = dict.fromkeys(
 """What stands for files of the reader's own; taken away afterwards."""
 
 
-def reason_not_to_run(command: str) -> str | None:
+def reason_not_to_run(command: Command) -> str | None:
     """Return why a command is not run, None if it is."""
-    reasons = (reason for found, reason in NOT_RUN.items() if re.search(found, command))
+    reasons = (reason for found, reason in NOT_RUN.items() if re.search(found, str(command)))
     return next(reasons, None)
 
 

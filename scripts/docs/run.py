@@ -53,6 +53,7 @@ class Shell:
         Raises:
             CommandFailed: it failed, or was not ready in time.
         """
+        command = re.sub(r"\s#\s.*", "", command)
         if "PORT" in command:
             command = command.replace("PORT", self._port())
         ready = ready_text(command)
@@ -142,7 +143,7 @@ def stand_ins() -> Iterator[None]:
 def run_document(document: Path) -> list[str]:
     """Run a document's commands and return what failed; after a failure the rest is not run."""
     commands = [c for block in blocks_of(document) for c in commands_of(block)]
-    if all(reason_not_to_run(command.text) for command in commands):
+    if all(reason_not_to_run(command) for command in commands):
         return []
     with tempfile.TemporaryDirectory() as folder:
         activates = any("bin/activate" in command.text for command in commands)
@@ -161,7 +162,7 @@ def run_document(document: Path) -> list[str]:
 
 
 def _run(shell: Shell, command: Command) -> None:
-    reason = reason_not_to_run(command.text)
+    reason = reason_not_to_run(command)
     print(f"{command}{f'   not run: {reason}' if reason else ''}", flush=True)
     if reason:
         return
