@@ -39,7 +39,7 @@ class Command:
     Attributes:
         document: where it stands.
         line: likewise, from 1.
-        text: as it is written, continued lines and comments too.
+        text: as it is written, continued lines too, without a comment behind it.
     """
 
     document: Path
@@ -47,7 +47,7 @@ class Command:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.document.relative_to(ROOT)}:{self.line}: {self.text.strip()}"
+        return f"{self.document.relative_to(ROOT)}:{self.line}: {self.text}"
 
     @property
     def simple(self) -> list[list[str]]:
@@ -87,8 +87,8 @@ def commands_of(block: Block) -> Iterator[Command]:
         text += line + "\n"
         if line.endswith("\\"):
             continue
-        if line.strip() and not line.lstrip().startswith("#"):
-            yield Command(block.document, first, text)
+        if text.strip() and not text.lstrip().startswith("#"):
+            yield Command(block.document, first, re.sub(r"\s#\s.*", "", text).strip())
         text = ""
 
 

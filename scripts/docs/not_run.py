@@ -9,7 +9,7 @@ from scripts.docs.commands import Command
 _KEY = "asks a provider's API: needs a key and costs money"
 _ENGINE = "needs an engine with a model, mostly on a GPU; make test-vllm runs one on a CPU"
 _TRAINER = "needs GPUs and the trainer's own environment"
-_PLACEHOLDER = "has a place for an id or an address that the reader fills in"
+_PLACEHOLDER = "has a place for an id that the reader fills in"
 
 NOT_RUN: dict[str, str] = {
     r"^docs/reference/": "examples of --help, with files and addresses of the reader's own",
@@ -21,7 +21,7 @@ NOT_RUN: dict[str, str] = {
     r"(/path/to/|recipes/verl/run\.sh|run_grpo)": _TRAINER,
     r"cd \$BROWSER_GYM": _TRAINER,
     r'"env_id": "…"': _PLACEHOLDER,
-    r"results/x_materialized": _PLACEHOLDER,
+    r"gym eval reverify": "leaves the servers that it starts running",
     r"browser-gym export": "needs rollouts of the reader's own, with token ids or screenshots",
     r"(10\.0\.0\.5|BROWSER_GYM_AUTH_TOKEN=…)": "needs a second machine",
 }

@@ -53,7 +53,6 @@ class Shell:
         Raises:
             CommandFailed: it failed, or was not ready in time.
         """
-        command = re.sub(r"\s#\s.*", "", command)
         if "PORT" in command:
             command = command.replace("PORT", self._port())
         ready = ready_text(command)
