@@ -68,6 +68,7 @@ def test_what_is_not_run_is_there_and_no_more() -> None:
         ("make tset", "make has no target tset"),
         ("cd x && make smoke ULR=http://127.0.0.1:1", "make smoke does not use ULR"),
         ('make demo ARGS="--taks 3"', "scripts/demo.py has no option --taks"),
+        ("browser-gym prepare-data --gym x", "has no option --gym"),
         ("browser-gym viwe", "browser-gym has no command viwe"),
         ("browser-gym view x.jsonl | grep a; browser-gym view --prot 1", "no option --prot"),
         ("A=1 gym env start --config configs/none.yaml", "there is no configs/none.yaml"),

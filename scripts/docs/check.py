@@ -110,7 +110,9 @@ def _browser_gym_faults(arguments: list[str]) -> Iterator[str]:
         return
     command = group.commands[name]
     if command.context_settings.get("ignore_unknown_options"):
-        return  # a program with options of its own
+        # A program with options of its own.
+        yield from _option_faults(f"browser_gym {name}", rest)
+        return
     known = {"--help", "-h"}.union(*(one.opts + one.secondary_opts for one in command.params))
     for word in rest:
         if word.startswith("-") and word.partition("=")[0] not in known:
@@ -195,10 +197,11 @@ def _option_faults(program: str, arguments: list[str]) -> Iterator[str]:
 
 @cache
 def _help(program: str) -> str:
-    """Return what a program of ours, a module or a file, prints for `--help`."""
+    """Return what a program of ours, a module (and its command) or a file, prints for `--help`."""
+    program, *command = program.split()
     told = io.StringIO()
     with (
-        patch.object(sys, "argv", [program, "--help"]),
+        patch.object(sys, "argv", [program, *command, "--help"]),
         contextlib.redirect_stdout(told),
         contextlib.suppress(SystemExit),
         warnings.catch_warnings(),

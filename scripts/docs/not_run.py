@@ -22,7 +22,8 @@ NOT_RUN: dict[str, str] = {
     r"cd \$BROWSER_GYM": _TRAINER,
     r'"env_id": "…"': _PLACEHOLDER,
     r"gym eval reverify": "leaves the servers that it starts running",
-    r"browser-gym export": "needs rollouts of the reader's own, with token ids or screenshots",
+    r"browser-gym (export|replay)": "needs rollouts of the reader's own, with their screenshots",
+    r"browser-gym record": "needs a display",
     r"(10\.0\.0\.5|BROWSER_GYM_AUTH_TOKEN=…)": "needs a second machine",
 }
 """Why commands are not run, by an expression that is found in them or in where they stand."""
@@ -30,7 +31,7 @@ NOT_RUN: dict[str, str] = {
 SERVERS: dict[str, str] = {
     "gym env start": "servers ready! ",
     "docs/examples/web_gym.py": "Uvicorn running on",
-    "resources_servers.browser_gym.demo_gym": "The demo gym is at",
+    "browser-gym gym": "The demo gym is at",
     "browser-gym view": "Ctrl-C ends it",
     "browser-gym watch": "Ctrl-C ends it",
 }
@@ -41,10 +42,10 @@ With `--output` or `--once`, they end by themselves.
 
 _STACK = "gym env start --config resources_servers/browser_gym/configs/browser_gym.yaml"
 STARTED_BEFORE: dict[str, str] = {
-    "README.md": "python -m resources_servers.browser_gym.demo_gym",
+    "README.md": "browser-gym gym",
     "browser_gym/README.md": _STACK,
     "docs/how-to/masked_rollouts.md": _STACK,
-    "docs/how-to/several_machines.md": "python -m resources_servers.browser_gym.demo_gym",
+    "docs/how-to/several_machines.md": "browser-gym gym",
     "resources_servers/browser_gym/README.md": _STACK,
 }
 """Servers that a document takes for granted."""
