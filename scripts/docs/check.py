@@ -172,17 +172,13 @@ def _nemo_gym() -> str:
 
 def _python_faults(arguments: list[str]) -> Iterator[str]:
     if arguments[0] != "-m":
-        yield from _option_faults(*_head(arguments))
+        yield from _option_faults(arguments[0], arguments[1:])
         return
     module, *rest = arguments[1:]
     if importlib.util.find_spec(module) is None:
         yield f"there is no module {module}"
     else:
         yield from _option_faults(module, rest)
-
-
-def _head(words: list[str]) -> tuple[str, list[str]]:
-    return words[0], words[1:]
 
 
 def _option_faults(program: str, arguments: list[str]) -> Iterator[str]:

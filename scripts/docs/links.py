@@ -47,12 +47,6 @@ def built(page: Path, text: str) -> str:
     return _outside_code("\n".join(lines) + "\n", lambda part: _linked(part, source, page, known))
 
 
-def link_targets(source: Path) -> list[str]:
-    """Return what the links of a Markdown file lead to, as they are written there."""
-    text = _FENCE.sub("", source.read_text("utf-8"))
-    return [match["target"] for match in _LINK.finditer(text)]
-
-
 def _shown_by(page: Path, text: str) -> Path:
     match = _ONLY_A_LINK.fullmatch(text.strip())
     return (page.parent / match[1]).resolve() if match else page
