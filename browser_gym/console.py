@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import unicodedata
@@ -38,6 +39,17 @@ def fail(message: str, code: int = 1) -> NoReturn:
     """
     typer.echo(f"browser-gym: {printable(message)}", err=True)
     raise typer.Exit(code)
+
+
+def finite(value: float | None) -> float | None:
+    """Return an option's number.
+
+    Raises:
+        typer.BadParameter: it is infinite or NaN, which no bounds of an option refuse.
+    """
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number")
+    return value
 
 
 def _commands(char: str) -> bool:

@@ -17,6 +17,20 @@ Row = dict[str, Any]
 FAILURES = "_failures.jsonl"
 """How the names of files of failed attempts end."""
 
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "verifier_metadata": (dict,),
+    "verifier_metadata.task_id": (str, int),
+    "_ng_task_index": (int, str),
+    "_ng_rollout_index": (int,),
+    "first_observation": (dict,),
+    "turns": (list,),
+    "attempts": (list,),
+    "failure_kind": (str,),
+    "termination_reason": (str,),
+}
+"""What rollouts are told apart and counted by; each may be missing or null."""
+_WORDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+
 
 class UnusableInput(Exception):
     """What a person gave cannot be read; the message says what to do."""
@@ -91,6 +105,16 @@ def read_rollouts(
             raise UnusableInput(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def check_output(output: Path, paths: Iterable[Path]) -> None:
+    """Refuse to write over what is read.
+
+    Raises:
+        UnusableInput: the output is one of the files.
+    """
+    if output.resolve() in [path.resolve() for path in paths]:
+        raise UnusableInput(f"--output {output}: is one of the rollout files; give another name")
+
+
 def parse_row(line: bytes, path: Path, number: int) -> Row:
     """Return the row that a line of a rollout file holds.
 
@@ -119,7 +143,25 @@ def parse_row(line: bytes, path: Path, number: int) -> Row:
     reward = row["reward"]
     if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
         raise UnusableInput(f"{place}: `reward` is {reward!r}, not a finite number")
+    _check_fields(row, place)
     return row
+
+
+def _check_fields(row: Row, place: str) -> None:
+    metadata = row.get("verifier_metadata")
+    task_id = metadata.get("task_id") if isinstance(metadata, dict) else None
+    told = row | {"verifier_metadata.task_id": task_id}
+    for name, types in _FIELDS.items():
+        value = told.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, types)):
+            words = " or ".join(_WORDS[one] for one in types)
+            raise UnusableInput(f"{place}: `{name}` is {str(value)[:60]!r}, not {words}")
+    for name in ("turns", "attempts"):
+        if not all(isinstance(one, dict) for one in row.get(name) or []):
+            raise UnusableInput(f"{place}: `{name}` is no list of objects")
+    for attempt in row.get("attempts") or []:
+        if not isinstance(attempt.get("failure_kind"), str | None):
+            raise UnusableInput(f"{place}: `attempts.failure_kind` is not a text")
 
 
 def _loads(line: bytes) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from browser_gym.console import fail, reading
+from browser_gym.console import fail, finite, reading, short
 from browser_gym.rollouts import UnusableInput
 
 
@@ -56,7 +56,9 @@ def export(
     min_reward: Annotated[
         float | None,
         typer.Option(
-            metavar="R", help="Leave out what has a lower reward. [default: 1 for sft, else none]"
+            metavar="R",
+            callback=finite,
+            help="Leave out what has a lower reward. [default: 1 for sft, else none]",
         ),
     ] = None,
     images: Annotated[
@@ -91,6 +93,6 @@ def export(
     what = f"{counts.samples} samples of {counts.exported} of {counts.rollouts} rollouts"
     typer.echo(f"{output}: {what}; see {counts_path(output)}")
     for reason, count in sorted(counts.left_out.items()):
-        typer.echo(f"  left out, {reason}: {count}; first {counts.first[reason]}")
+        typer.echo(f"  left out, {short(reason)}: {count}; first {short(counts.first[reason])}")
     if not counts.samples:
         fail("there is nothing to export")

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from browser_gym.console import fail, reading
+from browser_gym.console import fail, reading, short
 from browser_gym.rollouts import UnusableInput, read_rollouts
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from resources_servers.browser_gym.groups import Group
 
 # What of a row the figures need: rows are large, and a run has many.
@@ -72,14 +74,14 @@ def _show(found: list[Group], figures: dict[str, Any]) -> None:
         table.add_column(name, overflow="fold")
     for group in found:
         table.add_row(
-            group.task_id or group.name,
+            _text(group.task_id or group.name),
             f"{group.valid}",
             _number(group.mean),
             _number(group.variance),
             f"{group.terminated}",
-            _counts(group.truncated),
-            _counts(group.masked),
-            _counts(group.resampled),
+            _text(_counts(group.truncated)),
+            _text(_counts(group.masked)),
+            _text(_counts(group.resampled)),
             style=None if group.teaches else "dim",
         )
     console = Console(highlight=False)
@@ -92,6 +94,12 @@ def _show(found: list[Group], figures: dict[str, Any]) -> None:
         f"{figures['none_solved_share']:.0%}), {figures['too_few_valid_share']:.0%} fewer than two "
         "valid rollouts."
     )
+
+
+def _text(words: str) -> Text:
+    from rich.text import Text
+
+    return Text(short(words))  # as text, for in markup brackets would be commands
 
 
 def _number(value: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from browser_gym.console import counting, fail, short, waiting
+from browser_gym.console import counting, fail, finite, short, waiting
 from browser_gym.rollouts import Rollout, UnusableInput, read_rollouts
 
 if TYPE_CHECKING:
@@ -41,7 +41,13 @@ def replay(
     ] = False,
     tolerance: Annotated[
         float,
-        typer.Option(metavar="SHARE", min=0, max=1, help="Of a screenshot's pixels may differ."),
+        typer.Option(
+            metavar="SHARE",
+            min=0,
+            max=1,
+            callback=finite,
+            help="Of a screenshot's pixels may differ.",
+        ),
     ] = 0.001,
     images: Annotated[
         Path | None,

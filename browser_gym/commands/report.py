@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from browser_gym.console import fail, reading, waiting
-from browser_gym.rollouts import UnusableInput
+from browser_gym.rollouts import UnusableInput, check_output
 
 if TYPE_CHECKING:
     from browser_gym.reporting.report import Report
@@ -71,6 +71,8 @@ def report(
         from browser_gym.reporting.runs import read_runs
 
     try:
+        if output:
+            check_output(output, [*rollouts, *([prices] if prices else [])])
         pricing = Pricing(prices)
         with reading(rollouts) as progress:
             runs = read_runs(rollouts, label or [], pricing, progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from browser_gym.console import counting, fail, reading
+from browser_gym.console import counting, fail, finite, reading
 from browser_gym.rollouts import UnusableInput
 
 if TYPE_CHECKING:
@@ -37,7 +37,10 @@ def view(
         typer.Option(metavar="ID", help="With --output: only this task; can be given repeatedly."),
     ] = None,
     max_mb: Annotated[
-        float, typer.Option("--max-mb", metavar="MB", help="With --output: the largest page.")
+        float,
+        typer.Option(
+            "--max-mb", metavar="MB", callback=finite, help="With --output: the largest page."
+        ),
     ] = 200,
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="To serve on; 0 for any free one.")

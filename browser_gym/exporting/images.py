@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import os
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
 
 from browser_gym.exporting.left_out import LeftOut
+from browser_gym.viewer.pictures import picture_file, read_picture
 
 Images = Literal["reference", "copy"]
 MISSING = "a missing image"
@@ -55,24 +53,23 @@ class ImagePlaces:
         return self._known[key]
 
     def _file(self, reference: str, folder: Path) -> str:
-        path = Path(unquote(urlsplit(reference).path)) if reference[:5] == "file:" else reference
-        path = (folder / path).resolve()
-        if not path.is_file():
+        path = picture_file(reference, folder)
+        if path is None:
             raise LeftOut(
-                MISSING, f"{reference} is not at {path}; keep rollouts and their artifacts together"
+                MISSING,
+                f"{reference:.500} is no image file, seen from {folder}; keep rollouts and their "
+                "artifacts together",
             )
         if self._folder:
             return self._keep(path.read_bytes(), path.suffix)
         return self._relative(path)
 
     def _data(self, url: str) -> str:
-        kind, _, data = url.removeprefix("data:").partition(",")
-        try:
-            content = base64.b64decode(data, validate=True)
-        except binascii.Error as error:
-            raise LeftOut(MISSING, f"an image in the row is no base64: {error}") from error
-        subtype = kind.partition(";")[0].rpartition("/")[2]
-        return self._keep(content, "." + subtype.replace("jpeg", "jpg"))
+        picture = read_picture(url, Path())
+        if picture is None:
+            raise LeftOut(MISSING, f"an image in the row is no base64 of one: {url[:60]}")
+        subtype = picture.media_type.rpartition("/")[2]
+        return self._keep(picture.data, "." + subtype.replace("jpeg", "jpg"))
 
     def _keep(self, content: bytes, suffix: str) -> str:
         """Return the reference to a copy, named by what is in it."""

@@ -14,7 +14,7 @@ from browser_gym.exporting.images import ImagePlaces, Images
 from browser_gym.exporting.left_out import LeftOut
 from browser_gym.exporting.samples import Format, samples_of
 from browser_gym.exporting.writers import SUFFIXES, writer
-from browser_gym.rollouts import Rollout, UnusableInput, read_rollouts
+from browser_gym.rollouts import Rollout, UnusableInput, check_output, read_rollouts
 from resources_servers.browser_gym.groups import is_masked
 
 SOLVED = 1.0
@@ -100,8 +100,7 @@ def run_export(
     """
     if output.suffix not in SUFFIXES:
         raise UnusableInput(f"--output {output}: give a name that ends in {' or '.join(SUFFIXES)}")
-    if output.resolve() in [path.resolve() for path in paths]:
-        raise UnusableInput(f"--output {output}: is one of the rollout files; give another name")
+    check_output(output, paths)
     partial_output = output.with_name(output.name + ".partial")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

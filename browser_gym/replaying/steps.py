@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from browser_gym.environment import CannotRun
+from browser_gym.viewer.texts import record, records
 from resources_servers.browser_gym.actions import MAX_BATCH
 from resources_servers.browser_gym.redaction import HIDDEN
 from resources_servers.browser_gym.task_row import SECRET_FIELDS, VerifierMetadata
@@ -26,7 +27,7 @@ class Step:
     """A batch of actions, and what the row says came of it.
 
     Attributes:
-        turn: index of the model's reply; None for the start page.
+        turn: number of the model's reply, from 0; None for the start page.
         call: index among the calls of the reply.
         actions: canonical ones.
         statuses: of the actions.
@@ -53,20 +54,24 @@ def steps_of(row: Json) -> list[Step]:
     if not isinstance(turns, list):
         raise CannotRun("has no `turns`: only rollouts of browser_agent can be replayed")
     first = row.get("first_observation") or {}
-    steps = [Step(None, 0, url=first.get("url") or "", screenshot=first.get("screenshot") or "")]
+    screenshot = str(first.get("screenshot") or "")
+    steps = [Step(None, 0, url=str(first.get("url") or ""), screenshot=screenshot)]
     try:
-        for turn in turns:
+        for number, turn in enumerate(turns):
             # A call without results was not run, as one before it failed.
             run = [i for i, call in enumerate(turn["calls"]) if call.get("results")]
             for index in run:
                 call = turn["calls"][index]
+                actions = call["actions"] or [{"type": "screenshot"}]
+                if records(actions) != actions:
+                    raise TypeError("`actions` is no list of objects")
                 step = Step(
-                    turn["index"],
+                    number,
                     index,
-                    (call["actions"] or [{"type": "screenshot"}])[:MAX_BATCH],
-                    [result["status"] for result in call["results"]],
-                    call["current_url"],
-                    (turn.get("screenshot") or "") if index == run[-1] else "",
+                    actions[:MAX_BATCH],
+                    [str(result["status"]) for result in call["results"]],
+                    str(call["current_url"]),
+                    str(turn.get("screenshot") or "") if index == run[-1] else "",
                 )
                 steps.append(step)
     except (KeyError, TypeError, AttributeError) as error:
@@ -87,7 +92,7 @@ def task_of(row: Json, tasks: dict[str, Json], *, graded: bool) -> Json:
     """
     metadata = row.get("verifier_metadata") or {}
     metadata = tasks.get(metadata.get("task_id") or "", metadata)
-    browser = metadata.get("browser") or {}
+    browser = record(metadata.get("browser"))
     secret = {key: value for key, value in metadata.items() if key.endswith("_url")}
     secret["browser"] = {key: browser[key] for key in SECRET_FIELDS if key in browser}
     if hidden := _hidden(secret, "verifier_metadata"):

@@ -123,8 +123,13 @@ def write(folder: Path, rows: Iterable[Json], name: str = "run.jsonl") -> Path:
     for row in rows:
         for reference in set(_references(row)):
             (folder / reference).parent.mkdir(exist_ok=True)
-            (folder / reference).write_bytes(reference.encode())
+            (folder / reference).write_bytes(picture(reference))
     return path
+
+
+def picture(reference: str) -> bytes:
+    """Return what the file of a reference holds: by its beginning, an image."""
+    return b"\xff\xd8\xff" + reference.encode()
 
 
 def _references(value: Any) -> Iterable[str]:

@@ -16,7 +16,7 @@ from browser_gym.cli import app
 from browser_gym.exporting.run import Choice, Counts, run_export
 from browser_gym.exporting.samples import Format, Sample
 from browser_gym.exporting.writers import read_samples
-from browser_gym.tests.rows import Episode, Json, Turn, episodes, text, write
+from browser_gym.tests.rows import Episode, Json, Turn, episodes, picture, text, write
 
 FORMATS = get_args(Format)
 EXAMPLES = settings(
@@ -193,7 +193,10 @@ def test_why_rollouts_are_left_out(tmp_path: Path) -> None:
     (tmp_path / TWO.image(1)).unlink()
     counts = run_export([path], tmp_path / "again.jsonl", Choice("whole"))
     assert counts.left_out == {"a missing image": 1}
-    assert f"is not at {tmp_path / TWO.image(1)}; keep" in counts.first["a missing image"]
+    assert (
+        f"{TWO.image(1)} is no image file, seen from {tmp_path}; keep"
+        in counts.first["a missing image"]
+    )
 
 
 def test_images_hold_from_the_output_on(tmp_path: Path) -> None:
@@ -204,7 +207,7 @@ def test_images_hold_from_the_output_on(tmp_path: Path) -> None:
     [sample] = read_samples(output)
     assert sample["images"] == [f"../runs/{TWO.image(turn)}" for turn in range(2)]
 
-    data = base64.b64encode(b"picture").decode()
+    data = base64.b64encode(picture("data")).decode()
     parts = row["responses_create_params"]["input"][1]["content"]
     parts[1]["image_url"] = f"data:image/jpeg;base64,{data}"
     row["first_observation"]["screenshot"] = parts[1]["image_url"]
@@ -217,8 +220,8 @@ def test_images_hold_from_the_output_on(tmp_path: Path) -> None:
     [sample] = read_samples(output)
     first, web, second = sample["images"]
     assert web == "https://example.com/a.png"
-    assert (output.parent / first).read_bytes() == b"picture"
-    assert (output.parent / second).read_bytes() == TWO.image(1).encode()
+    assert (output.parent / first).read_bytes() == picture("data")
+    assert (output.parent / second).read_bytes() == picture(TWO.image(1))
     assert {Path(image).parent.name for image in (first, second)} == {"train_images"}
     run_export([path], output, Choice("sft"))
     [sample] = read_samples(output)

@@ -11,6 +11,7 @@ from browser_gym.viewer.texts import shown
 
 Json = dict[str, Any]
 _QUOTED_CHARS = 200
+_DESCRIBED_CHARS = 2_000
 
 
 def describe(action: Json) -> str:
@@ -180,4 +181,4 @@ def _pair(x: float, y: float) -> str:
 
 
 def _joined(words: list[str]) -> str:
-    return " ".join(word for word in words if word)
+    return shown(" ".join(word for word in words if word), _DESCRIBED_CHARS)

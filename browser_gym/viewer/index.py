@@ -40,6 +40,7 @@ class RolloutFile:
         self._places: list[_Place] = []
         self._last = b""
         self._end = 0
+        self._ended = True
         self._lines = 0
 
     def read_on(self, progress: Callable[[int], None] = lambda _: None) -> None:
@@ -91,6 +92,9 @@ class RolloutFile:
         return file.read(len(self._last)) == self._last
 
     def _add(self, line: bytes) -> None:
+        if line == b"\n" and not self._ended:
+            self._end, self._ended = self._end + 1, True
+            return  # the end of the line before, which was written later
         number = self._lines + 1
         if line.strip():
             rollout = Rollout(parse_row(line, self.path, number), self.path, number)
@@ -99,6 +103,7 @@ class RolloutFile:
             self._last = line
         self._lines = number
         self._end += len(line)
+        self._ended = line.endswith(b"\n")
 
 
 def newest_rollouts(folder: Path) -> Path:
@@ -107,8 +112,8 @@ def newest_rollouts(folder: Path) -> Path:
     Raises:
         UnusableInput: there is none.
     """
-    files = sorted(folder.rglob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in files:
+    files = [path for path in folder.rglob("*.jsonl") if path.is_file()]  # no dead link, no pipe
+    for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
         if _holds_rollouts(path):
             return path
     raise UnusableInput(

@@ -33,21 +33,29 @@ def read_picture(reference: str, folder: Path) -> Picture | None:
     return Picture(data, media_type) if data and media_type else None
 
 
-def picture_path(reference: str, folder: Path) -> Path:
-    """Return where the file of a reference is."""
-    path = Path(unquote(urlsplit(reference).path)) if reference[:5] == "file:" else reference
-    return folder / path
+def picture_file(reference: str, folder: Path) -> Path | None:
+    """Return the file of an image that a row refers to; None if there is none, or it is no image.
 
-
-def _file(reference: str, folder: Path) -> bytes | None:
-    path = picture_path(reference, folder)
+    Args:
+        reference: the row's: a path, or a `file:` address.
+        folder: of the row's file, which paths are relative to.
+    """
     try:
+        path = Path(unquote(urlsplit(reference).path)) if reference[:5] == "file:" else reference
+        path = (folder / path).resolve()
         if not path.is_file():  # a pipe or a device would never end
             return None
         with path.open("rb") as file:
-            beginning = file.read(16)
-            return beginning + file.read() if _media_type(beginning) else None
-    except (OSError, ValueError):
+            return path if _media_type(file.read(16)) else None
+    except (OSError, ValueError, RuntimeError):  # also what is no name of a file at all
+        return None
+
+
+def _file(reference: str, folder: Path) -> bytes | None:
+    path = picture_file(reference, folder)
+    try:
+        return path.read_bytes() if path else None
+    except OSError:
         return None
 
 

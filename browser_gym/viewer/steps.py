@@ -106,12 +106,11 @@ def _call(call: Json) -> Json:
     told = [_action(*pair) for pair in zip_longest(actions, results[: len(actions)], fillvalue={})]
     answers = {one["answer"] for one in told if one["answer"]}
     texts = call.get("texts")
+    said = [shown(text) for text in texts] if isinstance(texts, list) else []
     return {
         "actions": told,
         "error": shown(call.get("error") or ""),
-        "texts": [shown(text) for text in texts if text not in answers]
-        if isinstance(texts, list)
-        else [],
+        "texts": [text for text in said if text not in answers],
         "events": [_event(event) for event in records(call.get("events"))],
         "tabs": [_tab(tab) for tab in records(call.get("tabs"))],
         "settled": call.get("settled") is not False,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from browser_gym.rollouts import UnusableInput
+from browser_gym.rollouts import UnusableInput, check_output
 from browser_gym.viewer.index import RolloutFile
 from browser_gym.viewer.page import page, policy
 from browser_gym.viewer.pictures import read_picture
@@ -40,6 +40,7 @@ def write_page(
     Raises:
         UnusableInput: the page would be larger, or a file cannot be read or written.
     """
+    check_output(output, [rollouts.path])
     summaries = [rollouts.summaries[row] for row in rows]
     index = {"name": rollouts.path.name, "rollouts": summaries}
     policy_tag = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_POLICY)}">'
