@@ -12,6 +12,15 @@
   let moved = 0;
   let keyed = false;  // the next text that is inserted comes from a key
 
+  // The text that is selected, in a field or on the page; a copy takes it.
+  const selected = () => {
+    let field = document.activeElement;
+    while (field?.shadowRoot?.activeElement) field = field.shadowRoot.activeElement;
+    const {selectionStart: from, selectionEnd: to, value} = field ?? {};
+    return typeof from === "number" ? String(value).slice(from, to) : String(getSelection());
+  };
+  const isPassword = (event) => event.composedPath()[0]?.type === "password";
+
   const tell = (kind, event, more = {}) =>
     report({
       kind,
@@ -51,7 +60,11 @@
   on("keydown", (event) => {
     if (event.isComposing || NO_KEY.has(event.key)) return;
     keyed = event.key.length === 1;
-    tell("key", event, {key: event.key, third_level: event.getModifierState("AltGraph")});
+    tell("key", event, {
+      key: event.key,
+      third_level: event.getModifierState("AltGraph"),
+      password: isPassword(event),
+    });
   });
   on("keyup", () => (keyed = false));
   on("compositionend", (event) => event.data && tell("text", event, {text: event.data}));
@@ -60,10 +73,13 @@
     if (!keyed) tell("text", event, {text: event.data});  // from an emoji picker, for example
     keyed = false;
   });
-  on("copy", (event) => tell("copied", event));
-  on("cut", (event) => tell("copied", event));
+  on("copy", (event) => tell("copied", event, {text: selected()}));
+  on("cut", (event) => tell("copied", event, {text: selected()}));
   on("paste", (event) =>
-    tell("pasted", event, {text: event.clipboardData?.getData("text/plain") ?? ""}));
+    tell("pasted", event, {
+      text: event.clipboardData?.getData("text/plain") ?? "",
+      password: isPassword(event),
+    }));
 
   if (window === top) {
     on("visibilitychange", (event) => document.visibilityState === "visible" && tell("shown", event));

@@ -29,7 +29,8 @@ class Event(BaseModel):
         dy: likewise.
         key: in the DOM's words.
         third_level: whether the key was pressed with AltGr.
-        text: that was put in.
+        text: that was put in, or copied.
+        password: whether it went into a field for one.
     """
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -46,6 +47,7 @@ class Event(BaseModel):
     key: str = Field(default="", max_length=50)
     third_level: bool = False
     text: str = Field(default="", max_length=MAX_TEXT_LENGTH)
+    password: bool = False
 
 
 def checked(report: Any) -> Event | None:

@@ -41,10 +41,15 @@ def check_output(output: Path) -> None:
     """
     if output.suffix != ".jsonl":
         raise UnusableInput(f"--output {output}: give a name that ends in .jsonl")
-    if there := [path for path in places(output).values() if path.exists()]:
-        raise UnusableInput(f"--output {output}: {there[0]} is there already; give another name")
     try:
+        if there := [path for path in places(output).values() if path.exists()]:
+            raise UnusableInput(
+                f"--output {output}: {there[0]} is there already; give another name"
+            )
         output.parent.mkdir(parents=True, exist_ok=True)
+        for path in places(output).values():
+            path.touch()
+            path.unlink()
     except OSError as error:
         raise UnusableInput(f"--output {output}: {error.strerror}") from error
 

@@ -22,6 +22,7 @@ key; and what a page does of itself sooner than that, it does because of the inp
 STILL_PX = 6
 """A pointer that moves less between press and release has clicked."""
 MAX_PATH = 20
+PASSWORD_NOTE = "a password was put in, and is in the files as it was typed"
 _SAME_PLACE_PX = 40
 _BUTTONS = ("left", "middle", "right", "back", "forward")
 _MAX_REPEAT = 100
@@ -84,7 +85,7 @@ class Gestures:
         self._tabs: list[int] = []
         self._openers: dict[int, int | None] = {}
         self._press: _Press | None = None
-        self._copied = False
+        self._copied: str | None = None
         self._last_input = float("-inf")
 
     def input(self, tab: int, event: Event) -> None:
@@ -101,6 +102,8 @@ class Gestures:
             self.active = tab
         if event.kind != "shown":
             self._last_input = event.at
+            if event.password and PASSWORD_NOTE not in self.notes:
+                self.notes.append(PASSWORD_NOTE)
             getattr(self, f"_on_{event.kind}")(event)
 
     def opened(self, tab: int, opener: int | None, at: float) -> bool:
@@ -252,14 +255,14 @@ class Gestures:
         else:
             self._add({"type": "type", "text": text[:MAX_TEXT_LENGTH]}, at)
 
-    def _on_copied(self, _: Event) -> None:
-        self._copied = True
+    def _on_copied(self, event: Event) -> None:
+        self._copied = event.text.strip()
 
     def _on_pasted(self, event: Event) -> None:
         """Type what comes from elsewhere; what was copied in the recording is pasted again."""
         last = self._last("key", event.at)
         by_key = last and any(chord in _PASTE_KEYS for chord in last.action["chords"])
-        if self._copied or not event.text:
+        if self._copied == event.text.strip() or not event.text:
             if not by_key:
                 self._add({"type": "key", "chords": [_PASTE_KEYS[0]]}, event.at)
             return

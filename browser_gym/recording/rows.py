@@ -10,7 +10,7 @@ from typing import Any
 from browser_gym.recording.proposal import TO_CHECK, proposed
 from browser_gym.recording.record import Recording
 from browser_gym.recording.watch import Look
-from resources_servers.browser_gym.redaction import hide_secrets
+from resources_servers.browser_gym.redaction import hide_secrets, without_secrets
 
 Json = dict[str, Any]
 Store = Callable[[Look], str]
@@ -84,6 +84,7 @@ def rollout_row(recording: Recording, task: Json, answer: str, store: Store) -> 
     turns.append(_turn(len(turns), answer, []))
     return {
         **task,
+        "verifier_metadata": without_secrets(task["verifier_metadata"]),
         "response": {
             "id": "recording",
             "object": "response",

@@ -46,6 +46,15 @@ _STORAGE_SCRIPT = """
 """
 
 
+# A frame's own points begin inside of its border and padding.
+_INSET_SCRIPT = """
+(frame) => {
+  const {paddingLeft, paddingTop} = getComputedStyle(frame);
+  return [frame.clientLeft + parseFloat(paddingLeft), frame.clientTop + parseFloat(paddingTop)];
+}
+"""
+
+
 @dataclass(frozen=True)
 class Look:
     """What a tab showed.
@@ -173,8 +182,10 @@ class Watch:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 element = await frame.frame_element()
                 box = await element.bounding_box()
+                inset = await element.evaluate(_INSET_SCRIPT)
             if box:
-                event.x, event.y = event.x + box["x"], event.y + box["y"]
+                event.x += box["x"] + inset[0]
+                event.y += box["y"] + inset[1]
         # A pointer that is released outside of the window is at its edge.
         event.x, event.y = (
             round(min(max(value, 0), most), 2)

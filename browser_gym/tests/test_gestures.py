@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from browser_gym.recording.events import Event, checked
-from browser_gym.recording.gestures import MAX_PATH, Gestures
+from browser_gym.recording.gestures import MAX_PATH, PASSWORD_NOTE, Gestures
 from browser_gym.recording.history import History, moves
 from browser_gym.recording.proposal import proposed, query_of
 from browser_gym.recording.script import NotSayable, turns_of
@@ -105,10 +105,24 @@ def test_what_is_pasted_from_elsewhere_is_typed(person: Person) -> None:
     person.does("key", key="v", modifiers=["Control"])
     person.does("pasted", text="from elsewhere")
     person.does("pasted", text=" by the menu")
-    person.does("copied")
+    person.does("copied", text="from here")
     person.does("key", key="v", modifiers=["Control"])
-    person.does("pasted", text="from here")
-    assert person.actions == [{"type": "type", "text": "from elsewhere by the menu"}, paste]
+    person.does("pasted", text="from here\n")
+    person.does("key", key="v", modifiers=["Control"], after=2000)
+    person.does("pasted", text="from elsewhere again")
+    assert person.actions == [
+        {"type": "type", "text": "from elsewhere by the menu"},
+        paste,
+        {"type": "type", "text": "from elsewhere again"},
+    ]
+
+
+def test_a_password_is_told_of(person: Person) -> None:
+    person.types("a")
+    assert person.gestures.notes == []
+    person.types("secret", password=True)
+    person.does("pasted", text="more", password=True)
+    assert person.gestures.notes == [PASSWORD_NOTE]
 
 
 def test_turns_of_the_wheel_are_one_scroll(person: Person) -> None:

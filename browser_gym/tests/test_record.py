@@ -94,7 +94,15 @@ async def recording(*arguments: str) -> AsyncIterator[Command]:
 
 async def test_a_recording_can_be_replayed_and_followed(demo_gym: str, tmp_path: Path) -> None:
     output = tmp_path / "mine.jsonl"
-    asked = (f"{demo_gym}/crm/", "-o", str(output), "--prompt", PROMPT, "--answer", "It is 123.")
+    asked = (
+        f"{demo_gym}/crm/?token=s3cret",
+        "-o",
+        str(output),
+        "--prompt",
+        PROMPT,
+        "--answer",
+        "It is 123.",
+    )
     async with recording(*asked) as command:
         address = re.search(r"http://127\.0\.0\.1:(\d+)", await command.says())
         assert address
@@ -118,6 +126,10 @@ async def test_a_recording_can_be_replayed_and_followed(demo_gym: str, tmp_path:
         "123",
         ["/crm:leads/L-1003/phone"],
     ]
+    # The task keeps what it takes to start; what is shown of it does not tell.
+    assert task["verifier_metadata"]["start_url"].endswith("?token=s3cret")
+    for path in (output.with_suffix(".rollout.jsonl"), output.with_suffix(".sft.jsonl")):
+        assert "s3cret" not in path.read_text()
     sample = json.loads(output.with_suffix(".sft.jsonl").read_text())
     roles = [message["role"] for message in sample["messages"]]
     assert roles == ["user", *["assistant", "tool"] * 5, "assistant"]
@@ -126,7 +138,9 @@ async def test_a_recording_can_be_replayed_and_followed(demo_gym: str, tmp_path:
         # Played again, it is the same.
         (rollout,) = read_rollouts([output.with_suffix(".rollout.jsonl")])
         async with httpx.AsyncClient(base_url=environment, timeout=120) as http:
-            settings = Settings(verify=True, tolerance=0.001, images=tmp_path / "images")
+            tasks = {"mine": task["verifier_metadata"]}
+            images = tmp_path / "images"
+            settings = Settings(verify=True, tolerance=0.001, images=images, tasks=tasks)
             outcome = await replay(rollout, Environment(http, environment), settings)
         assert outcome.verdict == "equal", outcome
         assert outcome.reward == 1
@@ -187,8 +201,10 @@ async def test_all_that_a_person_does_is_recorded(
             await leads_to(second.close(), "switch_tab", "close_tab")
             third = await new_tab(page)
             await leads_to(third.goto(f"{site}/frames.html"), "new_tab", "navigate")
-            await leads_to(third.mouse.click(95, 75), "click")
-            await leads_to(third.mouse.click(475, 75), "click")  # in a frame of another site
+            # Points are those of the viewport, whatever a frame has around it.
+            await third.add_style_tag(content="iframe { border: 15px solid; padding: 9px 7px; }")
+            await leads_to(third.mouse.click(117, 99), "click")
+            await leads_to(third.mouse.click(497, 99), "click")  # in a frame of another site
             stop.set()
             recording = await asyncio.wait_for(task, ANSWER_S)
     finally:
@@ -200,7 +216,7 @@ async def test_all_that_a_person_does_is_recorded(
     assert actions[0] == {"type": "click", "x": 100, "y": 40, "count": 2}
     assert actions[3]["path"][0] == {"x": 810, "y": 50}
     assert actions[3]["path"][-1] == {"x": 860, "y": 210}
-    assert [(one["x"], one["y"]) for one in actions[-2:]] == [(95, 75), (475, 75)]
+    assert [(one["x"], one["y"]) for one in actions[-2:]] == [(117, 99), (497, 99)]
     assert actions[8]["url"] == f"{site}/links.html"
     assert json.loads(recording.left["values"]) | {"pageTop": 0} == {
         "input": "é🚀",
@@ -231,6 +247,8 @@ def test_what_cannot_be_recorded_says_what_to_do(site: str, tmp_path: Path) -> N
     cases: list[tuple[tuple[object, ...], str]] = [
         ((url, "-o", tmp_path / "a.json"), "give a name that ends in .jsonl"),
         ((url, "-o", tmp_path / "b.jsonl"), "b.script.json is there already"),
+        ((url, "-o", "/proc/a.jsonl"), "--output /proc/a.jsonl: "),
+        ((url, "-o", tmp_path / f"{'a' * 245}.jsonl"), "File name too long"),
         ((url, "-o", output, "--viewport", "10x720"), "--viewport 10x720: give width and height"),
         (("ftp://a.test", "-o", output, "--headless"), "ftp://a.test"),
         (("http://127.0.0.1:9/", "-o", output, "--headless"), "is the app running?"),
