@@ -70,7 +70,7 @@ async def environment(
         image_format: of our own's screenshots.
 
     Raises:
-        CannotRun: there is no Chromium, or `url` is no address.
+        CannotRun: there is no Chromium, `url` is no address, or the token is none.
     """
     async with AsyncExitStack() as stack:
         headers: dict[str, str] = {}
@@ -79,7 +79,9 @@ async def environment(
             app = _app(evidence, image_format)
             await stack.enter_async_context(app.router.lifespan_context(app))
             transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        if token := os.environ.get("BROWSER_GYM_AUTH_TOKEN"):
+        if token := os.environ.get("BROWSER_GYM_AUTH_TOKEN", "").strip():
+            if not (token.isascii() and token.isprintable()):
+                raise CannotRun("BROWSER_GYM_AUTH_TOKEN: has other characters than ASCII's")
             headers["authorization"] = f"Bearer {token}"
         try:
             # A proxy of the environment is for the internet, and would see the token.

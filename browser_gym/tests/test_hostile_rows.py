@@ -147,6 +147,15 @@ def test_dead_links_are_no_rollouts(tmp_path: Path) -> None:
     assert newest_rollouts(tmp_path) == path
 
 
+def test_a_token_that_no_header_can_hold_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROWSER_GYM_AUTH_TOKEN", "é")
+    result = run("replay", write(tmp_path, [EPISODE.row()]), "--url", "http://127.0.0.1:9")
+    assert result.exit_code == 2
+    assert "BROWSER_GYM_AUTH_TOKEN: has other characters" in result.output
+
+
 def test_descriptions_are_short() -> None:
     huge: dict[str, Any] = {"type": "navigate", "url": "x" * 100_000}
     assert len(describe(huge)) < 3_000

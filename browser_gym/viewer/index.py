@@ -54,6 +54,8 @@ class RolloutFile:
         """
         try:
             with self.path.open("rb") as file:
+                if not file.seekable():
+                    raise UnusableInput(f"{self.path}: is no file to go back and forth in")
                 if not self._goes_on(file):
                     self._forget()
                     self.generation += 1
