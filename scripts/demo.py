@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import json
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,8 @@ DEFAULT_OUTPUT = ROOT / "results" / "demo"
 SOLUTIONS = ROOT / "resources_servers" / "browser_gym" / "demo_gym" / "solutions.json"
 # Ray gives its own start 30 s, which a busy machine can miss; a second try finds warm caches.
 START_TRIES = 3
+PORTS = range(20_000, 32_768)
+"""Below those that Linux and macOS take for outgoing connections."""
 
 console = Console()
 
@@ -40,10 +43,21 @@ class DemoError(Exception):
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a TCP port that nobody listens on now, and that no outgoing connection is given.
+
+    A minute can go by until it is listened on.
+
+    Raises:
+        DemoError: there is none.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise DemoError(f"no port from {PORTS.start} to {PORTS.stop - 1} is free")
 
 
 def start_stack(
