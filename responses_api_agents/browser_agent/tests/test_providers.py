@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from responses_api_agents.browser_agent.tests.providers import PROVIDERS, ROOT, road
 from responses_api_agents.browser_agent.tests.stack import served_environment
+from scripts.demo import free_port
 from tests.simulators.solutions import load_solutions
 
 Json = dict[str, Any]
@@ -27,9 +27,7 @@ AT_ONCE = 4
 @pytest.fixture(scope="module")
 def demo() -> Iterator[tuple[str, list[Json]]]:
     """A resources server with the demo gym, and the rows of `TASKS` for it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     text = (ROOT / "data/demo_tasks.jsonl").read_text("utf-8").replace(":8777", f":{port}")
     rows = [json.loads(line) for line in text.splitlines()]
     chosen = [row for row in rows if row["verifier_metadata"]["task_id"] in TASKS]
