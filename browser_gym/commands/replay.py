@@ -58,7 +58,10 @@ def replay(
     ] = None,
     tasks: Annotated[
         Path | None,
-        typer.Option(metavar="TASKS.jsonl", help="The tasks, for rows that hide their secrets."),
+        typer.Option(
+            metavar="TASKS.jsonl",
+            help="The tasks, for rows that hide their secrets, or to grade by other assertions.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
@@ -87,7 +90,7 @@ def replay(
             verify=verify,
             tolerance=tolerance,
             images=images or rollouts.with_name(f"{rollouts.stem}_replay"),
-            tasks=_tasks(tasks) if tasks else {},
+            tasks=_tasks(tasks, chosen) if tasks else {},
         )
         outcomes = asyncio.run(_replay(chosen, url, settings))
     except (UnusableInput, CannotRun) as error:
@@ -127,11 +130,11 @@ def _chosen(path: Path, index: int | None, task: str | None) -> list[Rollout]:
     return chosen
 
 
-def _tasks(path: Path) -> dict[str, dict[str, Any]]:
+def _tasks(path: Path, chosen: list[Rollout]) -> dict[str, dict[str, Any]]:
     """Return `verifier_metadata` by task id.
 
     Raises:
-        UnusableInput: the file is no task file.
+        UnusableInput: the file is no task file, or does not have the task of a rollout.
     """
     import json
 
@@ -149,6 +152,10 @@ def _tasks(path: Path) -> dict[str, dict[str, Any]]:
         raise UnusableInput(f"--tasks {path}: cannot be read: {error.strerror}") from error
     except (ValueError, InvalidTask) as error:
         raise UnusableInput(f"--tasks {path}: is no file of tasks: {error}") from error
+    for rollout in chosen:
+        if rollout.task_id not in found:
+            has = ", ".join(list(found)[:10]) or "no task_id"
+            raise UnusableInput(f"--tasks {path}: has no task {rollout.task_id!r}, but {has}")
     return found
 
 

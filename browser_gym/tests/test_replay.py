@@ -184,12 +184,15 @@ def test_a_row_that_cannot_be_played_says_why(
 def test_what_was_asked_for_wrongly_says_what_to_do(row: tuple[Json, Path]) -> None:
     rollout, folder = row
     path = write(folder, [rollout], "one.jsonl")
+    tasks = (folder / "tasks.jsonl").read_text()
+    (folder / "other.jsonl").write_text(tasks.replace('"COUNT"', '"OTHER"'))
     cases = {
         ("--index", 1): "--index 1:",
         ("--task", "NONE"): "has COUNT",
         ("--task", "COUNT", "--index", 0): "either --index or --task",
         ("--tasks", folder / "scripts.json"): "scripts.json: is no file of tasks",
         ("--tasks", folder / "none.json"): "cannot be read",
+        ("--tasks", folder / "other.jsonl"): "has no task 'COUNT', but OTHER",
         ("--tasks", folder / "tasks.jsonl", "--url", "http://127.0.0.1:9"): "ConnectError",
     }
     for arguments, reason in cases.items():
