@@ -91,7 +91,10 @@ def parse_scripts(document: Any) -> dict[str, Script]:
         if not isinstance(prompt, str) or not prompt.strip():
             raise InvalidScript(f"{task_id}: 'prompt' must be the task's text")
         if prompt in prompts:
-            raise InvalidScript(f"{task_id}: has the same 'prompt' as {prompts[prompt]}")
+            raise InvalidScript(
+                f"{task_id}: has the same 'prompt' as {prompts[prompt]}; scripts are "
+                "told apart by it"
+            )
         prompts[prompt] = task_id
         turns = tuple(
             _parse_turn(turn, f"{task_id}: turn {index}", last=index == len(raw["turns"]) - 1)

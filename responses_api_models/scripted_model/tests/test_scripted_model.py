@@ -306,7 +306,7 @@ def one_turn(turn: Any) -> Json:
         ({"T": {"prompt": " ", "turns": []}}, "T: 'prompt' must be the task's text"),
         (
             {"T": {"prompt": "Go.", "turns": []}, "U": {"prompt": "Go.", "turns": []}},
-            "U: has the same 'prompt' as T",
+            "U: has the same 'prompt' as T; scripts are told apart by it",
         ),
         (one_turn({"action": []}), "T: turn 0: must be an object with the fields"),
         (one_turn({"message": "hi"}), "T: turn 0: needs 'actions'"),
