@@ -191,6 +191,11 @@ def _show(outcome: Outcome) -> None:
         typer.echo(f"  not compared: {short(text)}")
     if outcome.failure is not None:
         typer.echo(f"  could not be run{' on' if outcome.steps else ''}: {short(outcome.failure)}")
+        if "the start page did not open" in outcome.failure:
+            typer.echo(
+                "  The app must run where it ran. For the demo gym: `browser-gym gym --port N`, "
+                "N as in the address."
+            )
 
 
 def _told(difference: Difference) -> str:

@@ -20,7 +20,7 @@ def watch(
         str,
         typer.Argument(
             metavar="URL",
-            help="Of the resources server; `gym env start` prints the port of `browser_gym`.",
+            help="Of the resources server; `gym env status` prints the port of `browser_gym`.",
         ),
     ],
     token_env: Annotated[

@@ -167,7 +167,7 @@ def test_screenshots_that_differ_are_kept(row: tuple[Json, Path], environment_ur
         ({"verifier_metadata": {}}, "verifier_metadata.start_url: missing"),
         (
             {"verifier_metadata": {"start_url": "http://127.0.0.1:9/"}},
-            "/seed_session answered HTTP 503",
+            "browser-gym gym --port N",
         ),
     ],
 )

@@ -93,7 +93,7 @@ class Gym:
             raise Unanswered(f"{self.url}: does not answer within {_TIMEOUT_S:g} s") from None
         except httpx.HTTPError as error:
             raise Unanswered(
-                f"{self.url}: cannot be reached ({error}); gym env start prints the port of "
+                f"{self.url}: cannot be reached ({error}); gym env status prints the port of "
                 "browser_gym"
             ) from None
         if answer.status_code == 401:
