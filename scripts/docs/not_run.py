@@ -14,7 +14,7 @@ _PLACEHOLDER = "has a place for an id that the reader fills in"
 NOT_RUN: dict[str, str] = {
     r"^docs/reference/": "examples of --help, with files and addresses of the reader's own",
     r"make test\b": "the tests themselves",
-    r"make rl-example": "takes five minutes; tests/test_rl_example.py runs it in small",
+    r"(make rl-example|results/rl_example/)": "takes minutes; tests/test_rl_example.py is short",
     r"(OPENAI_API_KEY|configs/openai\.yaml)": _KEY,
     r"results/(openai|tutorial_real|apps)": _KEY,
     r"(vllm_exact\.yaml|vllm serve|--agent browser_policy_agent)": _ENGINE,
