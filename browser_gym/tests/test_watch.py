@@ -105,9 +105,8 @@ async def test_two_sessions_are_watched(gym: str, site: str, page: Page) -> None
             await expect(cards.nth(0)).to_contain_text("<img src=x onerror='hacked=1'>")
             await expect(cards.nth(1)).to_contain_text("no action yet")
             for index in range(2):
-                await page.wait_for_function(
-                    f"document.querySelectorAll('.card img')[{index}].naturalWidth === 1280"
-                )
+                picture = cards.nth(index).locator("img")
+                await expect(picture).to_have_js_property("naturalWidth", 1280)
 
             typed = {"type": "key", "chords": [["Tab"]]}
             stepped = await post(
@@ -122,7 +121,7 @@ async def test_two_sessions_are_watched(gym: str, site: str, page: Page) -> None
             one = page.locator("#one")
             await expect(one).to_contain_text("a/b?c=1&d#<b>")
             await expect(one).to_contain_text(f"{site}/second.html")
-            await page.wait_for_function("document.querySelector('#one img').naturalWidth === 1280")
+            await expect(page.locator("#one img")).to_have_js_property("naturalWidth", 1280)
             await post("/close", {"env_id": first["env_id"]})
             await expect(one).to_contain_text("The session has ended")
             await page.keyboard.press("Escape")
