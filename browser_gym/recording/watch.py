@@ -198,17 +198,6 @@ class Watch:
     async def _open(self, page: Page, at: float) -> None:
         opener = await page.opener()
         tab = _Tab(next(self._ids), page, await self._context.new_cdp_session(page))
-        history = await _history(tab.cdp)
-        self._tabs[page], self._histories[page], self._front = tab, history, page
-        opened_by = self._tabs.get(opener) if opener else None
-        by_person = self.gestures.opened(tab.id, opened_by and opened_by.id, at)
-        page.on("close", lambda _: self._put(partial(self._closed, tab, _now())))
-        if page.is_closed():
-            await self._closed(tab, at)
-            return
-        if by_person:
-            for move, url in moves(History(), history, same_document=False):
-                self.gestures.navigated(tab.id, move, url, at)
 
         def navigated(frame: dict[str, Any]) -> None:
             if not frame["frame"].get("parentId"):
@@ -220,6 +209,17 @@ class Watch:
             lambda _: self._put(partial(self._navigated, tab, _now(), same_document=True)),
         )
         await tab.cdp.send("Page.enable")
+        # Only now, or a navigation in between would be in neither.
+        history = await _history(tab.cdp)
+        self._tabs[page], self._histories[page], self._front = tab, history, page
+        opened_by = self._tabs.get(opener) if opener else None
+        by_person = self.gestures.opened(tab.id, opened_by and opened_by.id, at)
+        page.on("close", lambda _: self._put(partial(self._closed, tab, _now())))
+        if page.is_closed():
+            await self._closed(tab, at)
+        elif by_person:
+            for move, url in moves(History(), history, same_document=False):
+                self.gestures.navigated(tab.id, move, url, at)
 
     async def _closed(self, tab: _Tab, at: float) -> None:
         if self._tabs.pop(tab.page, None) is None:
