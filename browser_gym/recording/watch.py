@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 QUIET_MS = 300
 """How long nothing was done before a picture of what came of it."""
 LOOK_EVERY_S = 0.2
+_ASK_AGAIN_S = 0.02
 ANSWER_TIMEOUT_S = 3
 """For what a page is asked; one that hangs is passed over."""
 _KEPT_LOOKS = 100
@@ -232,8 +233,7 @@ class Watch:
             self.over.set()
 
     async def _navigated(self, tab: _Tab, at: float, *, same_document: bool) -> None:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            now = await _history(tab.cdp)
+        now = await _history(tab.cdp)
         before, self._histories[tab.page] = self._histories[tab.page], now
         for move, url in moves(before, now, same_document=same_document):
             self.gestures.navigated(tab.id, move, url, at)
@@ -295,4 +295,17 @@ def _now() -> float:
 
 
 async def _history(cdp: CDPSession) -> History:
-    return History.of(await cdp.send("Page.getNavigationHistory"))
+    """Return a tab's history, which Chromium does not tell while it puts a page in its place.
+
+    Raises:
+        Error: the tab is gone.
+        TimeoutError: it was not told in time.
+    """
+    async with asyncio.timeout(ANSWER_TIMEOUT_S):
+        while True:
+            try:
+                return History.of(await cdp.send("Page.getNavigationHistory"))
+            except Error as error:
+                if "Not attached to an active page" not in str(error):
+                    raise
+            await asyncio.sleep(_ASK_AGAIN_S)
