@@ -13,16 +13,19 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import parse_qs
 
+import browser_gym.viewer
 from browser_gym.loopback import LoopbackHandler, LoopbackServer
 from browser_gym.watching.gym import Gym, Json, Unanswered
 from browser_gym.watching.table import summary
 
 LOOK_EVERY_S = 1.0
 _STATIC = Path(__file__).parent / "static"
+_COLORS = Path(browser_gym.viewer.__file__).parent / "static" / "colors.css"
 _FILES = {
-    "": ("page.html", "text/html; charset=utf-8"),
-    "watch.css": ("watch.css", "text/css; charset=utf-8"),
-    "watch.js": ("watch.js", "text/javascript; charset=utf-8"),
+    "": (_STATIC / "page.html", "text/html; charset=utf-8"),
+    "colors.css": (_COLORS, "text/css; charset=utf-8"),
+    "watch.css": (_STATIC / "watch.css", "text/css; charset=utf-8"),
+    "watch.js": (_STATIC / "watch.js", "text/javascript; charset=utf-8"),
 }
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -76,8 +79,8 @@ class _Handler(LoopbackHandler):
 
     def _route(self, path: str, query: dict[str, list[str]]) -> None:
         if path in _FILES:
-            name, media_type = _FILES[path]
-            self.answer((_STATIC / name).read_bytes(), media_type)
+            file, media_type = _FILES[path]
+            self.answer(file.read_bytes(), media_type)
         elif path == "look":
             self.answer(json.dumps(self.server.look()).encode(), "application/json")
         elif path == "picture" and (env_id := query.get("env_id")):
