@@ -162,8 +162,15 @@ async def test_a_session_from_seed_to_close(client: Client, site: str) -> None:
     assert await client.sessions() == 0
 
 
+async def test_a_seed_that_comes_after_its_close_opens_nothing(client: Client, site: str) -> None:
+    assert (await client.post("/close", {"env_id": "early"}))["success"] is False
+    body = {"env_id": "early", "start_url": f"{site}/links.html"}
+    assert "closed before" in (await client.post("/seed_session", body, 409))["failure_reason"]
+    assert await client.sessions() == 0
+
+
 async def test_a_close_during_the_seed_wins(client: Client, site: str) -> None:
-    body = seed_body("hurried", f"{site}/slow-page/5000")
+    body = seed_body("hurried", f"{site}/slow-page/25000")
     seeds = [asyncio.create_task(client.http.post("/seed_session", json=body)) for _ in range(2)]
 
     async def begun() -> bool:

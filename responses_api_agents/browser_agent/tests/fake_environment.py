@@ -1,6 +1,7 @@
 """A resources server without a browser, for tests that are only about the conversation.
 
-It takes clicks, shows a picture that changes with each, and grades how many there were.
+It takes clicks, shows a picture that changes with each, and grades how many there were. With the
+ids that callers choose it does as the real one.
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 import base64
 import functools
 import io
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from fastapi import Body, FastAPI
+from fastapi.responses import JSONResponse
 from PIL import Image
 
+from resources_servers.browser_gym.faults import Fault
 from tests.simulators.http_server import serve
 
 SIDE_PX = 100
@@ -36,15 +38,18 @@ class FakeEnvironment:
 
     Attributes:
         sessions: what was clicked in each session that is open.
+        closed: ids that were closed, some of them before they were seeded.
+        refused: ids that were seeded after that.
         graded: ids of the tasks that were graded.
         blanks: how many of the next answers have no picture.
     """
 
     def __init__(self) -> None:
         self.sessions: dict[str, list[list[float]]] = {}
+        self.closed: set[str] = set()
+        self.refused: set[str] = set()
         self.graded: list[str] = []
         self.blanks = 0
-        self._numbers = itertools.count()
         self.app = FastAPI()
         self.app.post("/seed_session")(self._seed)
         self.app.post("/step")(self._step)
@@ -57,9 +62,13 @@ class FakeEnvironment:
         with serve(self.app) as url:
             yield url
 
-    async def _seed(self) -> Json:
-        env_id = f"session-{next(self._numbers)}"
-        self.sessions[env_id] = []
+    async def _seed(self, body: Json = Body()) -> Any:
+        env_id = body["env_id"]
+        if env_id in self.closed:
+            self.refused.add(env_id)
+            failure = {"failure_kind": Fault.REPEAT_DIFFERS.kind, "failure_reason": "it is closed"}
+            return JSONResponse(failure, Fault.REPEAT_DIFFERS.status)
+        self.sessions.setdefault(env_id, [])
         size = {"viewport_width": SIDE_PX, "viewport_height": SIDE_PX}
         return {"env_id": env_id, **size, **self._observation(env_id)}
 
@@ -74,11 +83,13 @@ class FakeEnvironment:
 
     async def _verify(self, body: Json = Body()) -> Json:
         clicks = self.sessions.pop(body["env_id"])
+        self.closed.add(body["env_id"])
         task = body["verifier_metadata"]
         self.graded.append(task["task_id"])
         return body | {"reward": float(clicks == task["points"]), "mask_sample": False}
 
     async def _close(self, body: Json = Body()) -> Json:
+        self.closed.add(body["env_id"])
         return {"success": self.sessions.pop(body["env_id"], None) is not None, "message": ""}
 
     def _observation(self, env_id: str) -> Json:

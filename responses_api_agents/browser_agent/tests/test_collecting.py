@@ -60,6 +60,8 @@ class Crowded(FakeEnvironment):
         asking: ids of the sessions that were refused, and still are.
         crowd: how many of them there were at once.
         seeds: the bodies of the seeds that were answered.
+        held: ids whose seeds have come, but are looked at only once they are closed.
+        holds: whether the next seed is one of them.
         verdicts: what `/verify` answers first.
     """
 
@@ -69,17 +71,27 @@ class Crowded(FakeEnvironment):
         self.most = self.crowd = 0
         self.asking: set[str] = set()
         self.seeds: list[Json] = []
+        self.held: list[str] = []
+        self.holds = False
         self.verdicts: list[Json] = []
 
-    async def _seed(self, body: Json = Body()) -> Any:  # type: ignore[override]
-        if len(self.sessions) >= self.capacity:
+    async def _seed(self, body: Json = Body()) -> Any:
+        if self.holds:
+            self.holds = False
+            self.held.append(body["env_id"])
+
+            async def is_closed() -> bool:
+                return body["env_id"] in self.closed
+
+            await eventually(is_closed)
+        elif len(self.sessions) >= self.capacity:
             self.asking.add(body["env_id"])
             self.crowd = max(self.crowd, len(self.asking))
             failure = {"failure_kind": Fault.POOL_FULL.kind, "failure_reason": "all in use"}
             return JSONResponse(failure | {"retry_after_s": 0.02}, 503)
         self.asking.discard(body["env_id"])
         self.seeds.append(body)
-        seeded = await super()._seed()
+        seeded = await super()._seed(body)
         self.most = max(self.most, len(self.sessions))
         return seeded
 
@@ -206,6 +218,27 @@ async def test_who_waits_too_long_is_masked_and_who_leaves_gives_way(
         assert is_valid(await second)
         with pytest.raises(asyncio.CancelledError):
             await first
+
+
+async def test_a_seed_that_comes_after_its_run_has_left_keeps_no_browser(tmp_path: Path) -> None:
+    environment = Crowded(capacity=1)
+    environment.holds = True
+    async with collecting(tmp_path, clicks_once, environment, queue_timeout_s=None) as collector:
+        left = asyncio.create_task(collector.run(0))
+
+        async def is_held() -> bool:
+            return bool(environment.held)
+
+        await eventually(is_held)
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+
+        async def is_refused() -> bool:
+            return environment.refused == set(environment.held)
+
+        await eventually(is_refused)
+        assert is_valid(await collector.run(1))
 
 
 async def test_who_never_gets_to_ask_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
