@@ -1,6 +1,5 @@
 """Fixtures shared by every test folder: a Chromium pool, a web site and the resources server."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +12,7 @@ from fastapi import FastAPI
 
 from tests.simulators.http_server import serve
 from tests.site import create_site
+from tests.started import Started
 
 MAX_WORKERS = 8
 
@@ -72,13 +72,6 @@ def build_server(server_client: Any = None, **config: Any) -> FastAPI:
 
         maybe_auto_expose(server, app)
     return app
-
-
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30) -> None:
-    """Wait until `check` says yes; for what another process or server does, which has no event."""
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.02)
 
 
 class Client:
@@ -154,3 +147,9 @@ async def new_client() -> AsyncIterator[ClientFactory]:
             return await stack.enter_async_context(running_client(**config))
 
         yield start
+
+
+@pytest.fixture
+def started() -> Started:
+    """The processes that the test starts."""
+    return Started()

@@ -31,7 +31,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from benchmarks.chaos_episodes import ALONE, OTHER_SERVER, Episode, Report, plan, report
 from benchmarks.chaos_servers import Servers, children, full_disk, lives, session_folders
-from conftest import eventually
 from resources_servers.browser_gym.tests.fake_gym import (
     ACTUAL,
     answer,
@@ -52,6 +51,7 @@ from tests.simulators.http_server import serve
 from tests.simulators.openai_api import OpenAISimulator
 from tests.simulators.openai_scripts import Item, SimTurn, click, computer_call, function_call
 from tests.site import create_site
+from tests.waiting import eventually
 
 Json = dict[str, Any]
 

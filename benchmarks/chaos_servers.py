@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import psutil
 
-from conftest import eventually
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.tests.fake_judge import JUDGE_REF, OwnClient, client_of
 from responses_api_agents.browser_agent.tests.stack import served_environment
 from tests.full_disk import filled_up
+from tests.waiting import eventually
 
 
 class Servers:

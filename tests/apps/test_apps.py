@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Client, ClientFactory, eventually
+from conftest import Client, ClientFactory
 from resources_servers.browser_gym.task_row import TaskRow
 from resources_servers.browser_gym.verification.assertions import evaluate
 from resources_servers.browser_gym.verification.checks import State
@@ -17,6 +17,7 @@ from tests.apps.runner import ROW_ORIGIN, AppTask, grade, load_tasks, play, seed
 from tests.apps.site import create_apps_site
 from tests.apps.todomvc import todo_tasks
 from tests.simulators.http_server import serve
+from tests.waiting import eventually
 
 # The first test that needs the apps downloads them.
 pytestmark = pytest.mark.timeout(DOWNLOAD_TIMEOUT_S + 120)

@@ -9,8 +9,9 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from conftest import Client, ClientFactory, eventually
+from conftest import Client, ClientFactory
 from tests.clicks import click_way, events_of, new_session
+from tests.waiting import eventually
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 SCREENSHOT = {"type": "screenshot"}

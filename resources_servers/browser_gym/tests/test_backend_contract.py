@@ -7,11 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
 import pytest
 from playwright.async_api import Error
 
-from conftest import eventually
 from resources_servers.browser_gym.browser.backend import (
     BackendHealth,
     BrowserBackend,
@@ -25,6 +23,8 @@ from resources_servers.browser_gym.browser.remote_cdp import RemoteCdp
 from resources_servers.browser_gym.browser.session_providers.choose import session_provider
 from resources_servers.browser_gym.tests.remote_browsers import LendingService, running_chromium
 from tests.simulators.http_server import serve
+from tests.started import Started
+from tests.waiting import eventually
 
 SPEC = BrowserSpec(800, 600, "de-DE", "Asia/Tokyo")
 
@@ -191,16 +191,16 @@ async def test_a_killed_browser_is_a_lost_lease_and_is_replaced(source: Source) 
 
 
 async def test_close_releases_everything(source: Source) -> None:
-    before = _drivers()
+    started = Started()
     async with source.running(max_sessions=2) as backend:
-        assert _drivers() > before
+        assert started.drivers()
         leases = [await backend.acquire(SPEC), await backend.acquire(SPEC)]
         waiting = asyncio.create_task(backend.acquire(SPEC))
         await until(backend, lambda health: health.queued == 1)
         waiting.cancel()
         await backend.close()
         assert (await backend.health()).sessions == 0
-        assert _drivers() == before
+        assert not started.drivers()
         for lease in leases:
             await lease.release()
             with pytest.raises(Error):
@@ -208,10 +208,6 @@ async def test_close_releases_everything(source: Source) -> None:
         with pytest.raises(BrowserUnavailable, match="shut down"):
             await backend.acquire(SPEC)
         await backend.close()
-
-
-def _drivers() -> set[psutil.Process]:
-    return {p for p in psutil.Process().children(recursive=True) if "node" in p.name()}
 
 
 async def _is_lost(lease: Any) -> bool:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from conftest import Client, eventually
+from conftest import Client
 from resources_servers.browser_gym.browser import downloads
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from tests.clicks import click_way, events_of, new_session
+from tests.waiting import eventually
 
 SCREENSHOT = {"type": "screenshot"}
 FILES = {

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from conftest import eventually
 from resources_servers.browser_gym import actions as act
 from resources_servers.browser_gym.browser import final_state
 from resources_servers.browser_gym.browser.backend import BrowserLost, BrowserUnavailable
@@ -22,6 +21,7 @@ from resources_servers.browser_gym.session import (
 )
 from resources_servers.browser_gym.session_ids import ChosenSessions
 from resources_servers.browser_gym.sessions import Sessions
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")

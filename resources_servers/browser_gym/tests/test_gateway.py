@@ -13,12 +13,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from conftest import Client, eventually, running_client
+from conftest import Client, running_client
 from resources_servers.browser_gym.browser import gateway, policy
 from resources_servers.browser_gym.browser.addresses import matches
 from resources_servers.browser_gym.browser.policy import NOT_ALLOWED, PRIVATE
 from tests.simulators.http_server import serve
 from tests.site import create_site
+from tests.waiting import eventually
 
 VIEWPORT = {"viewport_width": 800, "viewport_height": 600}
 # Their requests go the browser's own way, which neither shows a page the answer.

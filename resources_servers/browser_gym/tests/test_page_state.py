@@ -1,9 +1,7 @@
 """The verifier of the page that a session ends on."""
 
-import contextlib
 from typing import Any
 
-import psutil
 import pytest
 
 from conftest import Client, ClientFactory
@@ -14,6 +12,7 @@ from resources_servers.browser_gym.verification.contract import Evidence
 from resources_servers.browser_gym.verification.errors import InvalidTask, VerifierError
 from resources_servers.browser_gym.verification.urls import same_address
 from resources_servers.browser_gym.verification.verifiers import Verifiers
+from tests.started import kill, renderers
 
 EXAMPLE = {
     "task_id": "P-1",
@@ -91,10 +90,7 @@ async def test_the_active_tab_counts_before_it_is_left(client: Client, site: str
 async def test_a_page_that_crashed_is_loaded_again(client: Client, site: str):
     metadata = task(site, {"dom_contains": "Order placed"})
     env_id = await seeded(client, metadata)
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "--type=renderer" in process.cmdline():
-                process.kill()
+    kill(renderers())
     row = await verify(client, metadata, env_id)
     assert (row["reward"], row["mask_sample"]) == (1, False), row
 

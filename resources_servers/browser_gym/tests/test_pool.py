@@ -8,19 +8,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 from playwright._impl import transport
 from prometheus_client.parser import text_string_to_metric_families
 
-from conftest import (
-    RESPONSE,
-    Client,
-    ClientFactory,
-    build_server,
-    eventually,
-    running_client,
-)
+from conftest import RESPONSE, Client, ClientFactory, build_server, running_client
 from resources_servers.browser_gym import session as session_module
 from resources_servers.browser_gym.browser import pool as pool_module
 from resources_servers.browser_gym.browser import process as process_module
@@ -31,6 +23,8 @@ from resources_servers.browser_gym.browser.backend import (
 )
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.browser.pool import LocalLease, LocalPool
+from tests.started import Started, ended, kill, renderers
+from tests.waiting import eventually
 
 SPEC = BrowserSpec(800, 600, "en-US", "UTC")
 PoolFactory = Callable[..., Awaitable[LocalPool]]
@@ -62,24 +56,6 @@ async def warmed(pool: LocalPool, count: int = 1) -> None:
     for _ in range(2):
         await (await pool.acquire(SPEC)).release()
     await until(pool, lambda health: health.warm == count)
-
-
-def chromiums(before: set[psutil.Process]) -> list[psutil.Process]:
-    """The main processes of the Chromiums started since `before`."""
-    return [p for p in set(psutil.Process().children(recursive=True)) - before if _is_main(p)]
-
-
-def _is_main(process: psutil.Process) -> bool:
-    try:
-        arguments = process.cmdline()
-    except psutil.Error:
-        return False
-    helper = any(argument.startswith("--type=") for argument in arguments)
-    return "--remote-debugging-pipe" in arguments and not helper
-
-
-def children() -> set[psutil.Process]:
-    return set(psutil.Process().children(recursive=True))
 
 
 # ---- warm contexts ----
@@ -193,11 +169,12 @@ async def test_cookies_do_not_reach_a_warm_context(new_pool: PoolFactory, site: 
     assert await two.context.pages[0].evaluate("Object.keys(localStorage)") == ["second"]
 
 
-async def test_warm_contexts_die_with_their_process(new_pool: PoolFactory) -> None:
-    before = children()
+async def test_warm_contexts_die_with_their_process(
+    new_pool: PoolFactory, started: Started
+) -> None:
     pool = await new_pool(warm_contexts=1)
     await warmed(pool)
-    (chromium,) = chromiums(before)
+    (chromium,) = started.chromiums()
     chromium.kill()
     await until(pool, lambda health: health.warm == 0)
     lease = await pool.acquire(SPEC)
@@ -207,18 +184,14 @@ async def test_warm_contexts_die_with_their_process(new_pool: PoolFactory) -> No
     await until(pool, lambda health: health.warm == 1)
 
 
-async def test_warm_page_that_crashed_is_not_used(new_pool: PoolFactory) -> None:
-    before = children()
+async def test_warm_page_that_crashed_is_not_used(new_pool: PoolFactory, started: Started) -> None:
     pool = await new_pool(warm_contexts=1)
     await warmed(pool)
-    for child in children() - before:
-        if "--type=renderer" in _arguments(child):
-            child.kill()
+    kill(renderers())
     await until(pool, lambda health: health.warm == 0)
 
 
-async def test_nothing_warm_is_left_after_shutdown() -> None:
-    before = children()
+async def test_nothing_warm_is_left_after_shutdown(started: Started) -> None:
     pool = LocalPool(
         find_chromium(),
         processes=2,
@@ -234,8 +207,7 @@ async def test_nothing_warm_is_left_after_shutdown() -> None:
     # Filling is under way now, and is ended too.
     await pool.close()
     assert (await pool.health()).warm == 0
-    _, alive = psutil.wait_procs(list(children() - before), timeout=10)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    await started.all_end()
 
 
 # ---- cancellation ----
@@ -277,14 +249,13 @@ async def test_a_driver_that_dies_as_it_starts_is_replaced(
     await pool.close()
 
 
-async def test_a_driver_that_dies_takes_its_gateways_along(new_pool: PoolFactory) -> None:
-    before = set(psutil.Process().children())
+async def test_a_driver_that_dies_takes_its_gateways_along(
+    new_pool: PoolFactory, started: Started
+) -> None:
     pool = await new_pool()
     through_gateway = dataclasses.replace(SPEC, direct=())
     leases = [await pool.acquire(through_gateway) for _ in range(2)]
-    for process in set(psutil.Process().children()) - before:
-        if "run-driver" in process.cmdline():
-            process.kill()
+    kill(started.drivers())
 
     async def lost() -> bool:
         return leases[0].lost
@@ -312,10 +283,11 @@ async def test_a_context_that_cannot_be_closed_is_given_back_once(new_pool: Pool
 # ---- recycling ----
 
 
-async def test_process_is_recycled_once_its_last_session_ends(new_pool: PoolFactory) -> None:
-    before = children()
+async def test_process_is_recycled_once_its_last_session_ends(
+    new_pool: PoolFactory, started: Started
+) -> None:
     pool = await new_pool(recycle_after_sessions=2, warm_contexts=1)
-    (first,) = chromiums(before)
+    (first,) = started.chromiums()
     living = await pool.acquire(SPEC)
     await (await pool.acquire(SPEC)).release()
     third = await pool.acquire(SPEC)
@@ -327,7 +299,7 @@ async def test_process_is_recycled_once_its_last_session_ends(new_pool: PoolFact
     assert sorted(b["retired"] for b in health.browsers) == [False, True]
     await living.release()
     await until(pool, lambda health: len(health.browsers) == 1)
-    await eventually(lambda: _ended(first))
+    await ended(first)
     assert await (await third.context.new_page()).evaluate("1 + 1") == 2
 
 
@@ -342,17 +314,16 @@ async def test_recycling_goes_on_with_warm_contexts(new_pool: PoolFactory) -> No
     await until(pool, lambda health: len(health.browsers) == 1)
 
 
-async def test_process_that_has_grown_is_recycled(new_pool: PoolFactory) -> None:
-    before = children()
+async def test_process_that_has_grown_is_recycled(new_pool: PoolFactory, started: Started) -> None:
     pool = await new_pool(recycle_above_mb=1)
-    (first,) = chromiums(before)
+    (first,) = started.chromiums()
     living, ending = await pool.acquire(SPEC), await pool.acquire(SPEC)
     await ending.release()
     await until(pool, lambda health: health.recycled == 1)
     assert (await pool.acquire(SPEC)).process is not living.process
     assert await (await living.context.new_page()).evaluate("1 + 1") == 2
     await living.release()
-    await eventually(lambda: _ended(first))
+    await ended(first)
     assert (await pool.health()).restarts == 0
 
 
@@ -367,10 +338,11 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_timeouts")
-async def test_frozen_chromium_is_retired(new_client: ClientFactory, site: str) -> None:
-    before = children()
+async def test_frozen_chromium_is_retired(
+    new_client: ClientFactory, site: str, started: Started
+) -> None:
     client = await new_client(browser_processes=1, warm_contexts=0)
-    (frozen,) = chromiums(before)
+    (frozen,) = started.chromiums()
     frozen.send_signal(signal.SIGSTOP)
     body = {"start_url": f"{site}/links.html"}
     answer = await client.post("/seed_session", body, status=503)
@@ -378,34 +350,34 @@ async def test_frozen_chromium_is_retired(new_client: ClientFactory, site: str) 
     assert (await client.seed(f"{site}/links.html"))["title"] == "Links"
     health = await _health(client)
     assert (health["status"], health["sessions"], health["restarts"]) == ("ok", 1, 1)
-    await eventually(lambda: _ended(frozen))
+    await ended(frozen)
 
 
 @pytest.mark.usefixtures("short_timeouts")
 async def test_warm_contexts_of_a_frozen_chromium_cost_one_seed(
-    new_client: ClientFactory, site: str
+    new_client: ClientFactory, site: str, started: Started
 ) -> None:
-    before = children()
     client = await new_client(browser_processes=1, warm_contexts=2)
     for _ in range(2):
         await client.post("/close", {"env_id": (await client.seed(f"{site}/links.html"))["env_id"]})
     await eventually(lambda: _warm(client, 2))
-    (frozen,) = chromiums(before)
+    (frozen,) = started.chromiums()
     frozen.send_signal(signal.SIGSTOP)
     answer = await client.post("/seed_session", {"start_url": f"{site}/links.html"}, status=410)
     assert "did not answer in time" in answer["failure_reason"]
     assert (await client.seed(f"{site}/links.html"))["title"] == "Links"
     assert (await _health(client))["restarts"] == 1
-    await eventually(lambda: _ended(frozen))
+    await ended(frozen)
 
 
 @pytest.mark.usefixtures("short_timeouts")
-async def test_chromium_that_freezes_under_a_session_is_retired(new_pool: PoolFactory) -> None:
-    before = children()
+async def test_chromium_that_freezes_under_a_session_is_retired(
+    new_pool: PoolFactory, started: Started
+) -> None:
     pool = await new_pool(warm_contexts=1)
     await warmed(pool)
     lease = await pool.acquire(SPEC)
-    (frozen,) = chromiums(before)
+    (frozen,) = started.chromiums()
     frozen.send_signal(signal.SIGSTOP)
     with pytest.raises(BrowserUnavailable):
         await pool.acquire(BrowserSpec(801, 600, "en-US", "UTC"))
@@ -417,14 +389,12 @@ async def test_chromium_that_freezes_under_a_session_is_retired(new_pool: PoolFa
 
 
 @pytest.mark.usefixtures("short_timeouts")
-async def test_shutdown_ends_a_frozen_chromium() -> None:
-    before = children()
+async def test_shutdown_ends_a_frozen_chromium(started: Started) -> None:
     async with running_client(browser_processes=1):
-        (frozen,) = chromiums(before)
+        (frozen,) = started.chromiums()
         tree = [frozen, *frozen.children(recursive=True)]
         frozen.send_signal(signal.SIGSTOP)
-    _, alive = psutil.wait_procs(tree, timeout=10)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    await ended(*tree)
 
 
 # ---- /health and /metrics ----
@@ -506,10 +476,6 @@ async def _health(client: Client) -> dict[str, Any]:
     return (await client.http.get("/health")).json()
 
 
-async def _ended(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-
-
 async def _warm(client: Client, count: int) -> bool:
     return (await _health(client))["warm"] == count
 
@@ -525,10 +491,3 @@ async def _metrics(client: Client) -> dict[tuple[str, str], float]:
         for sample in family.samples
         if not sample.name.endswith("_bucket")
     }
-
-
-def _arguments(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []

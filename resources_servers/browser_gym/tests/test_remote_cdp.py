@@ -17,7 +17,7 @@ import pytest
 from playwright.async_api import Error
 from starlette.responses import JSONResponse, Response
 
-from conftest import RESPONSE, Client, build_server, eventually, running_client
+from conftest import RESPONSE, Client, build_server, running_client
 from resources_servers.browser_gym.browser import connections, remote_cdp, remote_files
 from resources_servers.browser_gym.browser.backend import (
     BrowserError,
@@ -34,6 +34,7 @@ from resources_servers.browser_gym.tests.remote_browsers import (
     running_chromium,
 )
 from tests.simulators.http_server import serve
+from tests.waiting import eventually
 
 LABELS = {"task_id": "T-1", "episode_id": "e"}
 SPEC = BrowserSpec(800, 600, "en-US", "UTC", labels=LABELS)

@@ -1,7 +1,6 @@
 """Under `clock: step` a session's renderer processes stand still between steps, and only then."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -12,9 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import RESPONSE, Client, eventually, running_client
+from conftest import RESPONSE, Client, running_client
 from resources_servers.browser_gym.browser import pool
 from resources_servers.browser_gym.browser.chromium import launch_args
+from tests.started import Started, ended, is_stopped, renderers
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 LOOK = {"type": "screenshot"}
@@ -37,23 +38,8 @@ async def client(server: Client) -> AsyncIterator[Client]:
     await stand_still(0)
 
 
-def renderers() -> set[psutil.Process]:
-    return {
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "--type=renderer" in command(process)
-    }
-
-
-def command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
 def stopped() -> set[psutil.Process]:
-    return {process for process in renderers() if process.status() == psutil.STATUS_STOPPED}
+    return {process for process in renderers() if is_stopped(process)}
 
 
 async def stand_still(*numbers: int) -> None:
@@ -162,37 +148,32 @@ async def test_nothing_is_left_when_the_server_is_killed(site: str) -> None:
         async with asyncio.timeout(60):
             while b"seeded" not in await server.stdout.readline():
                 pass
-        started = psutil.Process(server.pid).children(recursive=True)
+        children = psutil.Process(server.pid).children(recursive=True)
 
         async def one_stopped() -> bool:
-            return any(process.status() == psutil.STATUS_STOPPED for process in started)
+            return any(map(is_stopped, children))
 
         await eventually(one_stopped)
     finally:
         server.kill()
         await server.wait()
 
-    async def gone() -> bool:
-        return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in started)
-
-    await eventually(gone, timeout_s=40)
+    await ended(*children)
 
 
-async def test_shutdown_with_stopped_renderers_leaves_no_process(site: str) -> None:
-    before = set(psutil.Process().children(recursive=True))
+async def test_shutdown_with_stopped_renderers_leaves_no_process(
+    site: str, started: Started
+) -> None:
     async with running_client(clock="step", browser_processes=2) as client:
         await asyncio.gather(*(client.seed(f"{site}/clock.html") for _ in range(3)))
-    left = set(psutil.Process().children(recursive=True)) - before
-    assert [process.cmdline() for process in left] == []
+    await started.all_end()
 
 
-async def test_a_killed_chromium_takes_only_its_own_sessions(site: str) -> None:
+async def test_a_killed_chromium_takes_only_its_own_sessions(site: str, started: Started) -> None:
     async with running_client(clock="step", browser_processes=2, warm_contexts=0) as client:
         seeded = await asyncio.gather(*(client.seed(f"{site}/clock.html") for _ in range(4)))
-        mains = {
-            p.parent() for r in stopped() for p in r.parents() if "--type=zygote" in command(p)
-        }
-        os.kill(min(p.pid for p in mains if p and "--type=" not in " ".join(command(p))), 9)
+        one, _ = started.chromiums()
+        one.kill()
         ids = [answer["env_id"] for answer in seeded]
         requests = [{"env_id": env_id, "actions": [LOOK]} for env_id in ids]
         answers = [await client.http.post("/step", json=request) for request in requests]

@@ -12,13 +12,14 @@ from fastapi import FastAPI, Request, Response
 from nemo_gym.base_resources_server import ResourcesSeedSessionRequest
 from nemo_gym.testing.session_conformance import check_resources_session_contract
 
-from conftest import RESPONSE, Client, ClientFactory, build_server, eventually
+from conftest import RESPONSE, Client, ClientFactory, build_server
 from resources_servers.browser_gym import session_ids
 from resources_servers.browser_gym.browser.backend import BrowserSpec
 from resources_servers.browser_gym.browser.pool import LocalLease, LocalPool
 from resources_servers.browser_gym.session_ids import ClosedIds
 from resources_servers.browser_gym.tests.fake_gym import FakeGym, answer
 from tests.simulators.http_server import serve
+from tests.waiting import eventually
 
 SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}
 SCREENSHOT = {"action": {"type": "screenshot"}}

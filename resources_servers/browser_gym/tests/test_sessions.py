@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 from playwright.async_api import Page
 
-from conftest import Client, ClientFactory, build_server, eventually, running_client
+from conftest import Client, ClientFactory, build_server, running_client
 from resources_servers.browser_gym.browser.capture import MAX_SHOWN_CHARS
 from resources_servers.browser_gym.browser.navigation import Navigation
 from resources_servers.browser_gym.browser.tabs import Tabs
+from tests.started import Started, kill, renderers
+from tests.waiting import eventually
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 
@@ -200,18 +201,12 @@ async def test_tabs_without_end_do_not_hold_a_step(
     assert answer["results"][0]["status"] == "ok"
 
 
-def crash_pages() -> None:
-    children = psutil.Process().children(recursive=True)
-    for process in [child for child in children if "--type=renderer" in _arguments(child)]:
-        process.kill()
-
-
 async def test_crashed_page_is_loaded_again_with_its_storage(
     client: Client, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env_id = await links(client, site)
     await client.step(env_id, {"type": "navigate", "url": f"{site}/second.html"})
-    crash_pages()
+    kill(renderers())
     answers = []
 
     async def reported() -> bool:
@@ -232,7 +227,7 @@ async def test_crashed_page_is_loaded_again_with_its_storage(
         return page
 
     monkeypatch.setattr(Tabs, "_open_page", open_and_lose)
-    crash_pages()
+    kill(renderers())
 
     async def lost() -> bool:
         body = {"env_id": env_id, "action": {"type": "screenshot"}}
@@ -374,25 +369,19 @@ async def test_idle_session_expires(new_client: ClientFactory, site: str) -> Non
 
 
 async def test_dead_driver_is_a_lost_session_and_is_replaced(
-    new_client: ClientFactory, site: str
+    new_client: ClientFactory, site: str, started: Started
 ) -> None:
-    before = set(psutil.Process().children(recursive=True))
     client = await new_client(browser_processes=1)
     env_id = await links(client, site)
-    (driver,) = [
-        p for p in set(psutil.Process().children()) - before if "run-driver" in p.cmdline()
-    ]
-    driver.kill()
+    kill(started.drivers())
     await _check_lost_and_replaced(client, site, env_id)
 
 
 async def test_dead_chromium_is_a_lost_session_and_is_replaced(
-    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
+    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
-    before = set(psutil.Process().children(recursive=True))
     client = await new_client(browser_processes=1)
     env_id = await links(client, site)
-    started = set(psutil.Process().children(recursive=True)) - before
     going, go = asyncio.Event(), Navigation.to
 
     async def tell_and_go(navigation: Navigation, url: str) -> int | None:
@@ -403,9 +392,7 @@ async def test_dead_chromium_is_a_lost_session_and_is_replaced(
     slow = {"start_url": f"{site}/slow-page/5000"}
     seed = asyncio.create_task(client.http.post("/seed_session", json=slow))
     await going.wait()
-    # Found before the first is killed: its helpers end with it.
-    for process in [child for child in started if _is_browser(child)]:
-        process.kill()
+    started.kill_chromiums()
     answer = await seed
     assert (answer.status_code, answer.json()["failure_kind"]) == (410, "session_lost"), answer.text
     await _check_lost_and_replaced(client, site, env_id)
@@ -422,21 +409,6 @@ async def _check_lost_and_replaced(client: Client, site: str, env_id: str) -> No
 
 async def _has_sessions(client: Client, count: int) -> bool:
     return await client.sessions() == count
-
-
-def _arguments(process: psutil.Process) -> list[str]:
-    """The command line; empty for a process that has ended meanwhile."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def _is_browser(process: psutil.Process) -> bool:
-    """Whether it is a Chromium's main process, not one of its helpers."""
-    arguments = _arguments(process)
-    helper = any(argument.startswith("--type=") for argument in arguments)
-    return "--remote-debugging-pipe" in arguments and not helper
 
 
 async def test_caller_who_leaves_during_seed_leaves_nothing(
@@ -496,13 +468,10 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in paths} or found
 
 
-async def test_shutdown_leaves_no_process(site: str) -> None:
-    before = {p.pid for p in psutil.Process().children(recursive=True)}
+async def test_shutdown_leaves_no_process(site: str, started: Started) -> None:
     async with running_client(browser_processes=2) as client:
         await asyncio.gather(*(links(client, site) for _ in range(3)))
-    left = [p for p in psutil.Process().children(recursive=True) if p.pid not in before]
-    _, alive = psutil.wait_procs(left, timeout=30)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    await started.all_end()
 
 
 async def test_shutdown_while_sessions_close_leaves_no_file(

@@ -1,25 +1,25 @@
 """How a task's browser starts: what is stored in it, what it tells pages, and what is read back."""
 
 import base64
-import contextlib
 import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import psutil
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from conftest import RESPONSE, Client, eventually
+from conftest import RESPONSE, Client
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from tests.simulators.http_server import serve
 from tests.site import create_site
+from tests.started import kill, renderers
+from tests.waiting import eventually
 
 # Writes down what its first script sees; on every later load too.
 SEES = """<!doctype html><title>Sees</title><script>
@@ -435,10 +435,7 @@ async def test_what_was_written_before_a_crash_is_graded(client: Client, pages: 
     env_id = (await client.post("/seed_session", {"verifier_metadata": metadata}))["env_id"]
     client.opened.append(env_id)
     await client.step(env_id, {"type": "navigate", "url": f"{pages}/second.html"})
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "--type=renderer" in process.cmdline():
-                process.kill()
+    kill(renderers())
     body = {"env_id": env_id, "include": ["session_storage"]}
 
     async def crashed() -> bool:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Client, ClientFactory, eventually
+from conftest import Client, ClientFactory
 from resources_servers.browser_gym.keys import (
     _TABLE,
     UnknownKeyError,
@@ -15,6 +15,7 @@ from resources_servers.browser_gym.keys import (
     normalize_chord,
     normalize_key,
 )
+from tests.waiting import eventually
 
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 FIELDS = {

@@ -18,7 +18,6 @@ from environment_servers.single_agent_turn_legacy.app import (
 )
 from fastapi import FastAPI
 
-from conftest import eventually
 from responses_api_agents.browser_agent.tests.fake_vllm import FakeVllm
 from responses_api_agents.browser_agent.tests.stack import (
     _address,
@@ -30,6 +29,7 @@ from responses_api_agents.browser_agent.tests.stack import (
 from tests.simulators import openai_scripts as scripts
 from tests.simulators.http_server import serve
 from tests.simulators.openai_scripts import click, computer_call, message, script
+from tests.waiting import eventually
 
 SECOND = click(60, 40)  # the link to the second page
 SEEN = {"title": "second page seen", "query": "second", "equals": "visited"}

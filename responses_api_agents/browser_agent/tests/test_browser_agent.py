@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from conftest import eventually
 from responses_api_agents.browser_agent.tests.conftest import Start
 from tests.simulators import openai_scripts as scripts
 from tests.simulators.openai_scripts import (
@@ -23,6 +22,7 @@ from tests.simulators.openai_scripts import (
     script,
     usage,
 )
+from tests.waiting import eventually
 
 SECOND = click(60, 40)  # the link to the second page
 NEW_TAB = click(60, 100)

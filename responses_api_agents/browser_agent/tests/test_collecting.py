@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 from fastapi import Body, FastAPI
 from fastapi.responses import JSONResponse
 from omegaconf import OmegaConf
 
-from conftest import RESPONSE, eventually
+from conftest import RESPONSE
 from resources_servers.browser_gym.faults import Fault, worth_another_try
 from responses_api_agents.browser_agent import attempts, browser_queue
 from responses_api_agents.browser_agent.configuration import BrowserAgentConfig
@@ -25,9 +24,10 @@ from responses_api_agents.browser_agent.tests.conftest import Start
 from responses_api_agents.browser_agent.tests.fake_environment import FakeEnvironment
 from responses_api_agents.browser_agent.tests.providers import with_included
 from responses_api_agents.browser_agent.tests.stack import running_agent, served_environment
-from responses_api_agents.browser_agent.tests.test_faults import kill_chromiums
 from tests.simulators.http_server import serve
 from tests.simulators.openai_scripts import SimTurn, click, computer_call, message
+from tests.started import Started
+from tests.waiting import eventually
 
 Json = dict[str, Any]
 Answer = Json | JSONResponse
@@ -360,15 +360,16 @@ async def test_a_run_that_is_cancelled_is_not_run_again(
     assert len(environment.seeds) == asked == 1
 
 
-async def test_a_browser_that_dies_costs_an_attempt_and_no_rollout(start: Start, site: str) -> None:
-    before = set(psutil.Process().children(recursive=True))
+async def test_a_browser_that_dies_costs_an_attempt_and_no_rollout(
+    start: Start, site: str, started: Started
+) -> None:
     killed = False
     with served_environment(browser_processes=1, max_sessions=1) as url:
 
         def kill_once(turn: SimTurn) -> list[Json]:
             nonlocal killed
             if not killed:
-                kill_chromiums(before)
+                started.kill_chromiums()
             killed = True
             return [message("Done.")] if turn.number else [computer_call(click(60, 40))]
 

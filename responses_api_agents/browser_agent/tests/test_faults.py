@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 from nemo_gym.failure_kinds import is_namespaced, is_registered
 from nemo_gym.tool_access import DirectHTTPToolAccess
 from starlette.responses import PlainTextResponse, Response
 
-from conftest import eventually
 from resources_servers.browser_gym.browser import pulse
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.faults import Fault
@@ -66,6 +64,8 @@ from tests.simulators.openai_scripts import (
     message,
     script,
 )
+from tests.started import Started, kill, renderers
+from tests.waiting import eventually
 
 Row = dict[str, Any]
 
@@ -145,9 +145,7 @@ async def test_page_hangs(start: Start, site: str, monkeypatch: pytest.MonkeyPat
 async def test_tab_crashed(start: Start, site: str) -> None:
     def crash_then_solve(turn: SimTurn) -> list[Item]:
         if turn.number == 1:
-            for process in psutil.Process().children(recursive=True):
-                if "--type=renderer" in " ".join(process.cmdline()):
-                    process.kill()
+            kill(renderers())
         return [computer_call({"type": "wait"})] if turn.number < 3 else [computer_call(SECOND)]
 
     stack = await start(
@@ -181,14 +179,13 @@ async def test_pool_full(start: Start, site: str) -> None:
     is_masked(row, Fault.POOL_FULL, "")
 
 
-async def test_no_browser(start: Start, site: str, tmp_path: Path) -> None:
+async def test_no_browser(start: Start, site: str, tmp_path: Path, started: Started) -> None:
     launcher = tmp_path / "chromium"
     launcher.write_text(f'#!/bin/sh\nexec "{find_chromium().executable}" "$@"\n')
     launcher.chmod(0o755)
-    before = set(psutil.Process().children(recursive=True))
     with served_environment(chromium_path=str(launcher), browser_processes=1) as url:
         launcher.write_text("#!/bin/sh\nexit 1\n")
-        kill_chromiums(before)
+        started.kill_chromiums()
         row = await (await start(script(), environment_url=url)).run(f"{site}/links.html")
     is_masked(row, Fault.NO_BROWSER, "")
 
@@ -217,13 +214,12 @@ async def test_server_disk(
     is_masked(row, Fault.SERVER_DISK, "No space left on device")
 
 
-async def test_browser_died(start: Start, site: str) -> None:
-    before = set(psutil.Process().children(recursive=True))
+async def test_browser_died(start: Start, site: str, started: Started) -> None:
     with served_environment(browser_processes=1) as url:
 
         def kill_then_look(turn: SimTurn) -> list[Item]:
             if turn.number == 1:
-                kill_chromiums(before)
+                started.kill_chromiums()
             return [computer_call(LOOK)]
 
         row = await (await start(kill_then_look, environment_url=url)).run(f"{site}/links.html")
@@ -562,13 +558,6 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         with pytest.raises(OSError, match="No space"):
             (folder / "more").write_bytes(bytes(17_000))
         yield folder
-
-
-def kill_chromiums(before: set[psutil.Process]) -> None:
-    """Kill the Chromium processes started since `before`."""
-    for process in set(psutil.Process().children(recursive=True)) - before:
-        if process.is_running() and "headless" in process.name():
-            process.kill()
 
 
 async def run(stack: Any, start_url: str, **metadata: Any) -> Row:
