@@ -1,8 +1,10 @@
 # Works with GNU make 3.81 (macOS). `make demo` and `make test` do all set-up by themselves.
 PYTHON := .venv/bin/python
+# With compiled files, which some machines forbid: each of the tests' processes loads all tests.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo view test test-vllm test-verl docs test-docs smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
+.PHONY: help setup demo view test test-long test-all test-vllm test-verl docs test-docs smoke chaos bench fuzz mutations rl-example lint format doctor lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -17,7 +19,12 @@ view: setup ## Look at the newest rollouts; options: make view ROLLOUTS=results/
 	@$(PYTHON) -m browser_gym view $(ROLLOUTS) $(ARGS)
 
 test: setup ## Run the tests on all cores; options: make test ARGS="-n 0 -k chromium"
-	@$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) -m "not long" $(ARGS)
+
+test-long: setup ## Run the tests that make test leaves out; options: make test-long ARGS="-k chaos"
+	@$(PYTEST) -m long $(ARGS)
+
+test-all: test test-long test-docs ## Run all tests and the commands of the documentation
 
 test-vllm: setup ## Run episodes with the real vLLM, into results/vllm.json; makes a vLLM (4 GB) unless URL=… MODEL=…
 	@$(PYTHON) -m scripts.test_vllm $(if $(URL),--url $(URL)) $(if $(MODEL),--model $(MODEL)) $(ARGS)

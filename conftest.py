@@ -1,7 +1,8 @@
 """Fixtures shared by every test folder: a Chromium pool, a web site and the resources server."""
 
+import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from unittest.mock import MagicMock
@@ -10,11 +11,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from tests.failures import forget_pages, keep_pages, watch_contexts
 from tests.simulators.http_server import serve
 from tests.site import create_site
 from tests.started import Started
 
 MAX_WORKERS = 8
+FAILED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -27,9 +30,45 @@ def pytest_xdist_auto_num_workers() -> int:
     return min((os.process_cpu_count() or 1) + 1, MAX_WORKERS)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove what failures of an earlier run have left; the processes of `-n` share one folder."""
+    if not hasattr(session.config, "workerinput"):
+        forget_pages()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the tests of the whole stack: with `--dist loadfile`, one process runs them."""
     items.sort(key=lambda item: item.get_closest_marker("whole_stack") is None)
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            # Last set up, first ended: the pages of a failed test are still open then.
+            item.fixturenames.append(keep_pages_of_a_failed_test.__name__)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note that a test failed, for the fixtures that end after it."""
+    report = yield
+    item.stash[FAILED] = report.failed
+    return report
+
+
+@pytest.fixture
+async def keep_pages_of_a_failed_test(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Keep what the pages show in `results/tests`, if the test fails."""
+    yield
+    if request.node.stash.get(FAILED, False):
+        await keep_pages(request.node.nodeid)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def watched_contexts() -> Iterator[None]:
+    """Watch the browser contexts of all tests, for what is kept of those that fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        watch_contexts(patch)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +101,8 @@ def build_server(server_client: Any = None, **config: Any) -> FastAPI:
     base = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py", "name": "browser_gym"}
     # All test sites are on loopback; the tests of what a page may reach set this to False.
     base |= {"domain": "agent", "allow_private_addresses": True, "evidence_dir": None}
+    # Most tests need one Chromium, and no contexts for sessions to come.
+    base |= {"browser_processes": 1, "warm_contexts": 0}
     settings = BrowserGymConfig.model_validate(base | config)
     server = BrowserGymServer(
         config=settings, server_client=server_client or MagicMock(spec=ServerClient)
@@ -122,7 +163,8 @@ async def running_client(**config: Any) -> AsyncIterator[Client]:
 @pytest.fixture(scope="session")
 async def shared_client() -> AsyncIterator[Client]:
     """One resources server for all tests that only need sessions of their own."""
-    async with running_client(browser_processes=1, max_sessions=8) as client:
+    # Most tests thus run on warm contexts, as most sessions do.
+    async with running_client(max_sessions=8, warm_contexts=4) as client:
         yield client
 
 

@@ -53,6 +53,7 @@ class Servers:
         configs: dict[str, dict[str, Any]] = {
             "main": {
                 **judge,
+                "browser_processes": 2,
                 "max_sessions": at_once,
                 "verify_timeout_s": patience_s / 3,
                 "warm_contexts": 2,

@@ -36,7 +36,7 @@ async def collection(url: str) -> Figures:
     busy, invalid = [], 0
     async with AsyncExitStack() as stack:
         environment_url = stack.enter_context(
-            served_environment(max_sessions=BROWSERS, browser_processes=2)
+            served_environment(max_sessions=BROWSERS, browser_processes=2, warm_contexts=16)
         )
         model_url = stack.enter_context(serve(_model()))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="collection-")))

@@ -23,7 +23,7 @@ RESULT = Path("results/fuzz.json")
 
 async def _fuzz(count: int, seed: int) -> Tally:
     with serve(create_site()) as site:
-        async with running_client(browser_processes=1, max_sessions=4) as client:
+        async with running_client(max_sessions=4) as client:
             return await fuzz(client.http, site, RESPONSE, count=count, seed=seed)
 
 

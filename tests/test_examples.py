@@ -52,6 +52,7 @@ async def test_demo_tasks_are_the_demo_gyms(tmp_path: Path, path: Path) -> None:
     assert made == await asyncio.to_thread(path.read_text)
 
 
+@pytest.mark.long
 def test_gym_env_validate_passes() -> None:
     gym = ROOT / ".venv" / "bin" / "gym"
     done = subprocess.run(

@@ -26,7 +26,7 @@ made_by_setup = pytest.mark.skipif(
 
 def run(*command: str | Path, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=cwd, env=os.environ | env, capture_output=True, text=True, timeout=60
+        command, cwd=cwd, env=os.environ | env, capture_output=True, text=True, timeout=240
     )
 
 
@@ -209,7 +209,7 @@ def test_a_set_up_waits_for_another_one(bare_clone, tools, lock):
         assert waiting.stderr
         assert "Another set-up" in waiting.stderr.readline()
         assert not (bare_clone / ".venv").exists()
-    _, rest = waiting.communicate(timeout=60)
+    _, rest = waiting.communicate(timeout=240)
     assert "Make .venv" in rest
     assert sorted(path.name for path in state.glob("lock*")) in ([], ["lock"])
 

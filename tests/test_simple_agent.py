@@ -61,9 +61,7 @@ class Stack:
 async def stack() -> AsyncIterator[Stack]:
     gym_port = free_port()
     with ExitStack() as servers:
-        environment_url = servers.enter_context(
-            served_environment(browser_processes=1, demo_gym_port=gym_port)
-        )
+        environment_url = servers.enter_context(served_environment(demo_gym_port=gym_port))
         urls = {
             "browser_gym": environment_url,
             "policy_model": servers.enter_context(served_script(SCRIPTS)),

@@ -16,7 +16,7 @@ def sessions(url: str) -> int:
 
 
 def test_smoke(site: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with served_environment(browser_processes=1, max_sessions=1, queue_limit=0) as url:
+    with served_environment(max_sessions=1, queue_limit=0) as url:
         assert main([url]) == 0
         assert "All is well" in capsys.readouterr().out
         assert sessions(url) == 0

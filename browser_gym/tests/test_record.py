@@ -134,7 +134,7 @@ async def test_a_recording_can_be_replayed_and_followed(demo_gym: str, tmp_path:
     roles = [message["role"] for message in sample["messages"]]
     assert roles == ["user", *["assistant", "tool"] * 5, "assistant"]
     assert len(sample["images"]) == 6
-    with served_environment(browser_processes=1, warm_contexts=0) as environment:
+    with served_environment() as environment:
         # Played again, it is the same.
         (rollout,) = read_rollouts([output.with_suffix(".rollout.jsonl")])
         async with httpx.AsyncClient(base_url=environment, timeout=120) as http:

@@ -29,7 +29,7 @@ TURNS = [
 
 @pytest.fixture(scope="module")
 def environment_url() -> Iterator[str]:
-    with served_environment(browser_processes=1, warm_contexts=0) as url:
+    with served_environment() as url:
         yield url
 
 

@@ -20,7 +20,7 @@ from tests.simulators.http_server import serve
 from tests.waiting import eventually
 
 # The first test that needs the apps downloads them.
-pytestmark = pytest.mark.timeout(DOWNLOAD_TIMEOUT_S + 120)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(DOWNLOAD_TIMEOUT_S + 300)]
 
 REQUIRED = "BROWSER_GYM_APPS_REQUIRED"
 """Set in CI: the apps must be there, so a failed download fails the tests instead."""
@@ -89,7 +89,7 @@ async def test_todomvc_under_the_step_clock(new_client: ClientFactory, apps: str
     tasks = [(task, False) for task in todo_tasks(apps)]
     tasks += [(task, True) for task, _ in tasks if task.task_id.split("-")[1] in CONFUSED]
     assert len(tasks) >= 28
-    client = await new_client(clock="step", max_sessions=len(tasks), warm_contexts=0)
+    client = await new_client(clock="step", max_sessions=len(tasks))
     free = asyncio.Semaphore(4)
 
     async def begin(task: AppTask) -> str:

@@ -30,7 +30,7 @@ from tests.simulators.http_server import serve
 Json = dict[str, Any]
 
 # The first test downloads the recordings.
-pytestmark = pytest.mark.timeout(DOWNLOAD_TIMEOUT_S + 120)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(DOWNLOAD_TIMEOUT_S + 300)]
 
 # What the providers' own tools leave in a reply. This gym offers none of them, so the simulators do
 # not know them; that they go back unchanged is checked all the same.

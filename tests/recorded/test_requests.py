@@ -25,7 +25,7 @@ from tests.simulators import anthropic_rules, gemini_rules, openai_rules
 Json = dict[str, Any]
 
 # The first test downloads the recordings.
-pytestmark = pytest.mark.timeout(DOWNLOAD_TIMEOUT_S + 120)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(DOWNLOAD_TIMEOUT_S + 300)]
 
 REFUSALS = (anthropic_rules.ApiError, gemini_rules.ApiError, openai_rules.ApiError)
 NOT_SIMULATED = {

@@ -205,7 +205,7 @@ async def test_ways_that_lead_nowhere_leave_the_page(client: Client, site: str) 
 
 
 async def test_slow_page_is_told_and_given_up(new_client: ClientFactory, site: str) -> None:
-    client = await new_client(browser_processes=1, navigation_timeout_s=1, settle_max_ms=300)
+    client = await new_client(navigation_timeout_s=1, settle_max_ms=300)
     env_id = await new_session(client, site)
     answer = await click_way(client, env_id, site, "slow")
     loading = {"type": "loading", "url": f"{site}/slow-page/20000"}
@@ -228,7 +228,7 @@ async def test_slow_page_is_told_and_given_up(new_client: ClientFactory, site: s
 async def test_picture_that_never_comes_is_waited_for_once(
     new_client: ClientFactory, site: str
 ) -> None:
-    client = await new_client(browser_processes=1, settle_max_ms=300)
+    client = await new_client(settle_max_ms=300)
     env_id = await new_session(client, site)
     answer = await click_way(client, env_id, site, "neverloads")
     assert (answer["title"], answer["settled"], bool(answer["screenshot"])) == (

@@ -155,7 +155,7 @@ async def test_a_frame_in_a_process_of_its_own_is_used_like_the_page(
         pool, "launch_args", lambda root: [*LAUNCH_ARGS(root), "--site-per-process"]
     )
     other = site.replace("127.0.0.1", "localhost")
-    async with running_client(browser_processes=1, max_sessions=1) as client:
+    async with running_client(max_sessions=1) as client:
         page = await opened(client, f"{site}/frames.html")
         seen = await page.use("observe")
         own, framed = seen.split(f"\nin the frame {other}/framed.html?far:\n")
@@ -254,7 +254,7 @@ async def test_the_first_finish_is_graded(client: Client, site: str) -> None:
 
 
 async def test_the_tools_are_offered_over_mcp(site: str) -> None:
-    async with running_client(browser_processes=1, expose_tools_over_mcp=True) as client:
+    async with running_client(expose_tools_over_mcp=True) as client:
         await _use_over_mcp(client, site)
 
 

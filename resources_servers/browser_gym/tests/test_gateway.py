@@ -82,7 +82,7 @@ def other(sites: tuple[Seen, Seen]) -> Seen:
 
 @pytest.fixture(scope="module")
 async def strict_server() -> AsyncIterator[Client]:
-    async with running_client(browser_processes=1, allow_private_addresses=False) as client:
+    async with running_client(allow_private_addresses=False) as client:
         yield client
 
 
@@ -351,7 +351,7 @@ async def test_a_gateway_ends_with_its_context(home: Seen) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gateway.Gateway, "open", remembering)
-        async with running_client(allow_private_addresses=False, browser_processes=1) as client:
+        async with running_client(allow_private_addresses=False) as client:
             row = await open_row(client, f"{home.url}/second.html", locale="de-DE")
             (used,) = opened
             # Nobody but its own context gets anywhere through it either.

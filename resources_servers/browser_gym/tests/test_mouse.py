@@ -191,7 +191,7 @@ async def test_drags_that_libraries_and_widgets_follow(page: Page) -> None:
 async def test_button_is_up_after_a_drag_that_took_too_long(
     new_client: ClientFactory, site: str
 ) -> None:
-    page = await open_page(await new_client(browser_processes=1, action_timeout_s=0.5), site)
+    page = await open_page(await new_client(action_timeout_s=0.5), site)
     held = {"button": "middle", "modifiers": ["Control"]}
     assert "did not respond within" in await page.fails(drag((265, 120), (350, 120), **held))
     await page.do({"type": "move", **PAD})

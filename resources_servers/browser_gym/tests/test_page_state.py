@@ -105,7 +105,7 @@ async def test_a_selector_that_is_none_is_found_at_seed(client: Client, site: st
 
 @pytest.mark.usefixtures("short_waits_for_a_page")
 async def test_a_page_that_hangs_fails_its_checks(new_client: ClientFactory, site: str):
-    client = await new_client(browser_processes=1, action_timeout_s=1, settle_max_ms=200)
+    client = await new_client(action_timeout_s=1, settle_max_ms=200)
     metadata = task(site, {"dom_contains": "Links"}, {"url_contains": "links"}, page="links.html")
     env_id = await seeded(client, metadata)
     await client.step(env_id, {"type": "click", "x": 60, "y": 340})

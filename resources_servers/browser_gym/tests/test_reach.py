@@ -70,7 +70,7 @@ _SEEN: dict[str, list[str]] = {}
 
 @pytest.fixture(scope="module")
 async def strict_server() -> AsyncIterator[Client]:
-    async with running_client(browser_processes=1, allow_private_addresses=False) as client:
+    async with running_client(allow_private_addresses=False) as client:
         yield client
 
 
@@ -193,7 +193,7 @@ async def test_without_a_gateway_a_page_at_a_private_address_is_left(
     monkeypatch.setattr(pool, "launch_args", lambda root: [*flags(root), rules])
     monkeypatch.setattr(session, "direct_places", lambda _: None)
     port = urlsplit(other).port
-    async with running_client(browser_processes=1, allow_private_addresses=False) as client:
+    async with running_client(allow_private_addresses=False) as client:
         env_id = (await client.seed(f"{home}/links.html", **VIEWPORT))["env_id"]
         for url, shown in (
             (
@@ -297,7 +297,7 @@ async def test_a_certificate_that_is_not_valid_is_named(
 async def test_a_certificate_is_not_looked_at_where_row_or_server_say_so(
     client: Client, new_client: ClientFactory, secure: str
 ) -> None:
-    lax = await new_client(browser_processes=1, ignore_tls_errors=True)
+    lax = await new_client(ignore_tls_errors=True)
     assert (await lax.seed(f"{secure}/second.html"))["title"] == "Second"
     metadata: dict[str, Any] = {"start_url": f"{secure}/second.html", "verifier": "local_storage"}
     metadata["assertions"] = [{"title": "any", "only_changed": []}]

@@ -269,7 +269,7 @@ async def test_list_is_bounded(forms: Forms, site: str) -> None:
 
 @pytest.mark.usefixtures("short_waits_for_a_page")
 async def test_a_page_that_hangs_is_told(new_client: ClientFactory, site: str) -> None:
-    client = await new_client(browser_processes=1, action_timeout_s=10, settle_max_ms=200)
+    client = await new_client(action_timeout_s=10, settle_max_ms=200)
     seeded = await client.seed(f"{site}/long.html")
     answer = await client.step(
         seeded["env_id"], {"type": "click", "x": 5, "y": 5}, {"type": "page_text"}

@@ -39,7 +39,7 @@ async def again(client: Client, row: dict[str, Any], **fields: Any) -> dict[str,
 async def test_a_stored_rollout_is_graded_again(
     new_client: ClientFactory, site: str, tmp_path: Path
 ):
-    client = await new_client(browser_processes=1, evidence_dir=str(tmp_path))
+    client = await new_client(evidence_dir=str(tmp_path))
     metadata: dict[str, Any] = {
         "start_url": f"{site}/graded.html",
         "verifier": "all_of",

@@ -23,9 +23,7 @@ LOOK = {"type": "screenshot"}
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncIterator[Client]:
-    async with running_client(
-        clock="step", browser_processes=1, max_sessions=16, warm_contexts=0
-    ) as client:
+    async with running_client(clock="step", max_sessions=16, warm_contexts=0) as client:
         yield client
 
 
@@ -79,7 +77,7 @@ async def test_new_renderers_are_found(site: str, monkeypatch: pytest.MonkeyPatc
         pool, "launch_args", lambda root: [*launch_args(root), "--site-per-process"]
     )
     other = site.replace("127.0.0.1", "localhost")
-    async with running_client(clock="step", browser_processes=1, warm_contexts=0) as client:
+    async with running_client(clock="step") as client:
         env_id = (await client.seed(f"{site}/clock.html"))["env_id"]
         await client.step(env_id, {"type": "new_tab", "url": f"{site}/clock-frames.html"})
         await stand_still(3)
@@ -134,7 +132,7 @@ async def test_nothing_is_left_when_the_server_is_killed(site: str) -> None:
         sys.path.insert(0, {str(ROOT)!r})
         from conftest import running_client
         async def main():
-            async with running_client(clock="step", browser_processes=1) as client:
+            async with running_client(clock="step") as client:
                 await client.seed({site!r} + "/clock.html")
                 print("seeded", flush=True)
                 await asyncio.sleep(600)
@@ -170,7 +168,7 @@ async def test_shutdown_with_stopped_renderers_leaves_no_process(
 
 
 async def test_a_killed_chromium_takes_only_its_own_sessions(site: str, started: Started) -> None:
-    async with running_client(clock="step", browser_processes=2, warm_contexts=0) as client:
+    async with running_client(clock="step", browser_processes=2) as client:
         seeded = await asyncio.gather(*(client.seed(f"{site}/clock.html") for _ in range(4)))
         one, _ = started.chromiums()
         one.kill()

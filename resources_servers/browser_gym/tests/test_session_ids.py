@@ -52,7 +52,7 @@ async def nothing_open(client: Client) -> bool:
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
     """A resources server over real HTTP."""
-    with serve(build_server(browser_processes=1, max_sessions=2)) as url:
+    with serve(build_server(max_sessions=2)) as url:
         yield url
 
 

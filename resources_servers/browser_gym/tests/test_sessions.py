@@ -194,7 +194,7 @@ async def test_long_texts_of_a_page_are_cut(client: Client, site: str) -> None:
 async def test_tabs_without_end_do_not_hold_a_step(
     new_client: ClientFactory, site: str, way: str
 ) -> None:
-    client = await new_client(browser_processes=1, settle_max_ms=500)
+    client = await new_client(settle_max_ms=500)
     async with asyncio.timeout(30):
         env_id = (await client.seed(f"{site}/awkward.html?{way}"))["env_id"]
         answer = await client.step(env_id, {"type": "list_tabs"})
@@ -371,7 +371,7 @@ async def test_idle_session_expires(new_client: ClientFactory, site: str) -> Non
 async def test_dead_driver_is_a_lost_session_and_is_replaced(
     new_client: ClientFactory, site: str, started: Started
 ) -> None:
-    client = await new_client(browser_processes=1)
+    client = await new_client()
     env_id = await links(client, site)
     kill(started.drivers())
     await _check_lost_and_replaced(client, site, env_id)
@@ -380,7 +380,7 @@ async def test_dead_driver_is_a_lost_session_and_is_replaced(
 async def test_dead_chromium_is_a_lost_session_and_is_replaced(
     new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
-    client = await new_client(browser_processes=1)
+    client = await new_client()
     env_id = await links(client, site)
     going, go = asyncio.Event(), Navigation.to
 
@@ -448,7 +448,7 @@ async def test_only_a_download_needs_a_folder(
     new_client: ClientFactory, site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    client = await new_client(browser_processes=1, warm_contexts=0)
+    client = await new_client()
     env_id = await links(client, site)
     assert _contents(tmp_path) == {}
     await client.step(env_id, click(60, 220))
@@ -480,7 +480,7 @@ async def test_shutdown_while_sessions_close_leaves_no_file(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     browser = {"files": {"a.txt": {"text": "a"}}}
     metadata = {"verifier": "local_storage", "assertions": [{"title": "t", "only_changed": []}]}
-    async with running_client(browser_processes=1) as client:
+    async with running_client() as client:
         for _ in range(3):
             await client.seed(
                 f"{site}/links.html", verifier_metadata={**metadata, "browser": browser}

@@ -111,7 +111,7 @@ async def test_four_thousand_characters_arrive_exactly(page: Page, piece: str) -
 async def test_an_action_has_the_time_its_keys_need_and_ends_when_that_is_over(
     new_client: ClientFactory, site: str
 ) -> None:
-    page = await open_page(await new_client(browser_processes=1, action_timeout_s=0.3), site)
+    page = await open_page(await new_client(action_timeout_s=0.3), site)
     await page.step({"type": "click", "x": 100, "y": 40})
     await page.press(*[["x"]] * 100)
     assert (await page.state())["plain"] == "x" * 100

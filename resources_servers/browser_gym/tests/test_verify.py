@@ -88,7 +88,7 @@ async def test_a_verdict_is_found_once_and_remembered_for_a_time(
 
 @pytest.mark.usefixtures("short_waits_for_a_page")
 async def test_page_that_hangs_is_graded(new_client: ClientFactory, site: str) -> None:
-    client = await new_client(browser_processes=1, action_timeout_s=1, settle_max_ms=200)
+    client = await new_client(action_timeout_s=1, settle_max_ms=200)
     metadata = task(site, {"title": "saved", "query": "page", "equals": "links"})
     env_id = await seeded(client, metadata)
     await client.step(env_id, {"type": "click", "x": 60, "y": 340})

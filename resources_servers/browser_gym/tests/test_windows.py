@@ -75,7 +75,7 @@ async def test_dialogs_are_answered_and_told(client: Client, site: str) -> None:
 async def test_prompt_is_dismissed_by_policy_and_leaving_is_not(
     new_client: ClientFactory, site: str
 ) -> None:
-    client = await new_client(browser_processes=1, dialog_policy="dismiss")
+    client = await new_client(dialog_policy="dismiss")
     env_id = await new_session(client, site)
     answer = await click_way(client, env_id, site, "prompt")
     assert answer["title"] == "named null"

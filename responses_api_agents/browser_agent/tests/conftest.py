@@ -18,10 +18,10 @@ from tests.simulators.openai_scripts import Policy
 Start = Callable[..., Awaitable[Stack]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment() -> Iterator[str]:
-    """A resources server over real HTTP."""
-    with served_environment(browser_processes=1, max_sessions=4) as url:
+    """A resources server over real HTTP, with contexts opened ahead of need."""
+    with served_environment(max_sessions=4, warm_contexts=2) as url:
         yield url
 
 

@@ -43,7 +43,7 @@ NOT_THE_SAME = {
 
 @pytest.fixture(scope="module")
 def environment() -> Iterator[str]:
-    with served_environment(browser_processes=1, max_sessions=2) as url:
+    with served_environment(max_sessions=2) as url:
         yield url
 
 

@@ -364,7 +364,7 @@ async def test_a_browser_that_dies_costs_an_attempt_and_no_rollout(
     start: Start, site: str, started: Started
 ) -> None:
     killed = False
-    with served_environment(browser_processes=1, max_sessions=1) as url:
+    with served_environment(max_sessions=1) as url:
 
         def kill_once(turn: SimTurn) -> list[Json]:
             nonlocal killed

@@ -169,7 +169,7 @@ async def test_download_failed(
 
 
 async def test_pool_full(start: Start, site: str) -> None:
-    with served_environment(max_sessions=1, queue_limit=0, browser_processes=1) as url:
+    with served_environment(max_sessions=1, queue_limit=0) as url:
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             body = {"start_url": f"{site}/links.html"}
             held = (await http.post("/seed_session", json=body)).json()
@@ -183,7 +183,7 @@ async def test_no_browser(start: Start, site: str, tmp_path: Path, started: Star
     launcher = tmp_path / "chromium"
     launcher.write_text(f'#!/bin/sh\nexec "{find_chromium().executable}" "$@"\n')
     launcher.chmod(0o755)
-    with served_environment(chromium_path=str(launcher), browser_processes=1) as url:
+    with served_environment(chromium_path=str(launcher)) as url:
         launcher.write_text("#!/bin/sh\nexit 1\n")
         started.kill_chromiums()
         row = await (await start(script(), environment_url=url)).run(f"{site}/links.html")
@@ -215,7 +215,7 @@ async def test_server_disk(
 
 
 async def test_browser_died(start: Start, site: str, started: Started) -> None:
-    with served_environment(browser_processes=1) as url:
+    with served_environment() as url:
 
         def kill_then_look(turn: SimTurn) -> list[Item]:
             if turn.number == 1:
@@ -249,9 +249,7 @@ async def test_session_expired(start: Start, site: str) -> None:
         return await passing.forward()
 
     with ExitStack() as stack:
-        environment = stack.enter_context(
-            served_environment(session_idle_timeout_s=0.5, browser_processes=1)
-        )
+        environment = stack.enter_context(served_environment(session_idle_timeout_s=0.5))
         url = stack.enter_context(front_of(environment, wait_before_a_step))
         row = await (await start(solving(), environment_url=url)).run(f"{site}/links.html")
     is_masked(row, Fault.SESSION_EXPIRED, "expired after 0.5 s")
@@ -288,7 +286,7 @@ async def test_wrong_token(start: Start, site: str, caplog: pytest.LogCaptureFix
         "verifier": "local_storage",
         "assertions": [{"title": "any", "only_changed": []}],
     }
-    with served_environment(auth_token="right-one", browser_processes=1) as url:
+    with served_environment(auth_token="right-one") as url:
         for token in ("right-one", "wrong-one"):
             policy = script([message("Done.")])
             stack = await start(policy, environment_url=url, auth_token=token)
@@ -301,7 +299,7 @@ async def test_wrong_token(start: Start, site: str, caplog: pytest.LogCaptureFix
 
 
 async def test_body_too_large(start: Start, site: str) -> None:
-    with served_environment(max_request_bytes=2000, browser_processes=1) as url:
+    with served_environment(max_request_bytes=2000) as url:
         stack = await start(script([message("Done. " * 500)]), environment_url=url)
         row = await stack.run(f"{site}/links.html")
     is_masked(row, Fault.BODY_TOO_LARGE, "max_request_bytes")
@@ -499,7 +497,7 @@ async def test_verifier_dropped(start: Start, site: str) -> None:
 
 async def test_verifier_silent(start: Start, site: str, gym: FakeGym) -> None:
     gym.set(ACTUAL, hang)
-    with served_environment(verify_timeout_s=1, browser_processes=1) as url:
+    with served_environment(verify_timeout_s=1) as url:
         row = await graded_by(start, site, gym.url, url)
     is_masked(row, Fault.VERIFIER_SILENT, "no answer within 1 s")
 
@@ -508,7 +506,7 @@ async def judged_by(start: Start, site: str, judge: FakeJudge, reply: Reply) -> 
     judge.replies = [reply]
     client = client_of(OwnClient, judge.url)
     judging = {"judge_model_server": JUDGE_REF, "judge_attempts": 1}
-    with served_environment(server_client=client, browser_processes=1, **judging) as url:
+    with served_environment(server_client=client, **judging) as url:
         stack = await start(solving(), environment_url=url)
         return await run(stack, f"{site}/links.html", verifier="judge")
 

@@ -94,9 +94,9 @@ PRUNED_TURNS = 60
 @pytest.mark.parametrize(
     ("provider", "changes", "turns"),
     [
-        (OPENAI, {}, 200),
-        (ANTHROPIC, {}, 200),
-        (GEMINI, {}, 200),
+        pytest.param(OPENAI, {}, 200, marks=pytest.mark.long),
+        pytest.param(ANTHROPIC, {}, 200, marks=pytest.mark.long),
+        pytest.param(GEMINI, {}, 200, marks=pytest.mark.long),
         (FUNCTIONS, TURNS_KEPT, PRUNED_TURNS),
         (ANTHROPIC, TURNS_KEPT, PRUNED_TURNS),
         (GEMINI, TURNS_KEPT, PRUNED_TURNS),
@@ -159,6 +159,7 @@ class FailingClicker(Clicker):
         return turn.number
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_failing_apis_lose_no_row_and_spoil_no_reward(name: str, tmp_path: Path) -> None:
     provider = PROVIDERS[name]

@@ -33,9 +33,7 @@ def demo() -> Iterator[tuple[str, list[Json]]]:
     chosen = [row for row in rows if row["verifier_metadata"]["task_id"] in TASKS]
     categories = {row["verifier_metadata"]["category"] for row in rows}
     assert {row["verifier_metadata"]["category"] for row in chosen} == categories
-    with served_environment(
-        browser_processes=1, max_sessions=AT_ONCE, demo_gym_port=port
-    ) as environment:
+    with served_environment(max_sessions=AT_ONCE, demo_gym_port=port) as environment:
         yield environment, chosen
 
 
