@@ -48,6 +48,7 @@ class Input:
         tabs: Tabs,
         clock: PageClock,
         pass_time: Callable[[float], Awaitable[None]],
+        answered: Callable[[], None],
         *,
         width: int,
         height: int,
@@ -58,12 +59,14 @@ class Input:
             tabs: the session's.
             clock: how time passes for their pages.
             pass_time: lets that many ms pass for them.
+            answered: is called whenever the page has taken an event.
             width: viewport width in CSS px.
             height: viewport height in CSS px.
         """
         self._tabs = tabs
         self._clock = clock
         self._pass_time = pass_time
+        self._answered = answered
         self._width, self._height = width, height
         self.cursor: tuple[float, float] | None = None
         self._cursor_in: Page | None = None  # each tab has a pointer of its own
@@ -71,6 +74,11 @@ class Input:
     @property
     def _page(self) -> Page:
         return self._tabs.active.page
+
+    async def _taken(self, event: Awaitable[None]) -> None:
+        """Wait until the page has taken an event, which gives the next one its full time."""
+        await event
+        self._answered()
 
     async def _move_to(self, x: float | None, y: float | None) -> tuple[float, float]:
         """Move the pointer, or leave it where it is; return where it is then."""
@@ -81,7 +89,7 @@ class Input:
                 return self.cursor
             x, y = self.cursor
         self.check_inside(x, y)
-        await self._page.mouse.move(x, y)
+        await self._taken(self._page.mouse.move(x, y))
         self.cursor, self._cursor_in = (x, y), self._page
         return self.cursor
 
@@ -122,7 +130,7 @@ class Input:
             down = mouse.down(button=button, click_count=count)
             up = mouse.up(button=button, click_count=count)
         try:
-            await down
+            await self._taken(down)
             if hold_ms:
                 await self._pass_time(hold_ms)
         finally:
@@ -183,7 +191,7 @@ class Input:
             else:
                 await self._move_to(points[0].x, points[0].y)
             try:
-                await mouse.down(button=button)
+                await self._taken(mouse.down(button=button))
                 for previous, point in itertools.pairwise(points):
                     await self._drag_leg(previous, point)
                 end = points[-1]
@@ -191,7 +199,8 @@ class Input:
                 # Lists that make room with an animation look away until it ends, and libraries
                 # that watch for a target react to the second event over it.
                 await settle()
-                await mouse.move(end.x, end.y)
+                self._answered()
+                await self._taken(mouse.move(end.x, end.y))
             finally:
                 # Also when the drag timed out: a button left down spoils every later action.
                 await _despite_timeout(mouse.up(button=button))
@@ -201,10 +210,10 @@ class Input:
         distance = max(abs(dx), abs(dy))
         if distance > _DRAG_FIRST_MOVE_PX:
             share = _DRAG_FIRST_MOVE_PX / distance
-            await self._page.mouse.move(start.x + dx * share, start.y + dy * share)
+            await self._taken(self._page.mouse.move(start.x + dx * share, start.y + dy * share))
         for number in range(1, _DRAG_MOVES_PER_LEG + 1):
             share = number / _DRAG_MOVES_PER_LEG
-            await self._page.mouse.move(start.x + dx * share, start.y + dy * share)
+            await self._taken(self._page.mouse.move(start.x + dx * share, start.y + dy * share))
             await self._clock.draw()  # libraries that follow the pointer do so once a frame
 
     async def scroll(self, action: act.Scroll) -> None:
@@ -225,10 +234,10 @@ class Input:
         keyboard = self._page.keyboard
         if action.x is not None:
             x, y = await self._move_to(action.x, action.y)
-            await self._page.mouse.click(x, y)
+            await self._taken(self._page.mouse.click(x, y))
         if action.clear_first:
-            await keyboard.press("ControlOrMeta+A")
-            await keyboard.press("Delete")
+            await self._taken(keyboard.press("ControlOrMeta+A"))
+            await self._taken(keyboard.press("Delete"))
         text = action.text.replace("\r\n", "\n").replace("\r", "\n")  # one press of Enter each
         value = text.rstrip("\n")
         if await fill_focused(self._tabs.active, value):
@@ -237,17 +246,17 @@ class Input:
         body = text.rstrip("\n")
         for piece in _PIECES.findall(body):
             if key := {"\n": "Enter", "\t": "Tab"}.get(piece):
-                await keyboard.press(key)
+                await self._taken(keyboard.press(key))
             elif piece.isascii() and keyed < _MAX_KEYED:
-                await keyboard.type(piece)
+                await self._taken(keyboard.type(piece))
                 keyed += len(piece)
             else:
-                await keyboard.insert_text(piece)
+                await self._taken(keyboard.insert_text(piece))
         last = len(text) - len(body) + action.press_enter
         if last:
             await self._let_draw()
         for _ in range(last):
-            await keyboard.press("Enter")
+            await self._taken(keyboard.press("Enter"))
 
     async def _let_draw(self) -> None:
         """Let the page draw a frame, as it does before a person's Enter comes after the text.
@@ -264,7 +273,7 @@ class Input:
         chords = [normalize_chord(chord) for chord in action.chords]
         for chord in chords * action.repeat:
             if not is_on_keyboard(chord[-1]):
-                await self._page.keyboard.insert_text(chord[-1])
+                await self._taken(self._page.keyboard.insert_text(chord[-1]))
                 continue
             async with self._held(chord):
                 pass
@@ -286,9 +295,9 @@ class Input:
             for key in keys:
                 pressed.append(key)
                 if key in HIGH_FUNCTION_KEYS:
-                    await self._function_key("rawKeyDown", key, keys)
+                    await self._taken(self._function_key("rawKeyDown", key, keys))
                 else:
-                    await keyboard.down(key)
+                    await self._taken(keyboard.down(key))
             yield
         finally:
             for key in reversed(pressed):
@@ -296,6 +305,7 @@ class Input:
                     await _despite_timeout(self._function_key("keyUp", key, keys))
                 else:
                     await _despite_timeout(keyboard.up(key))
+                self._answered()
 
     async def _function_key(
         self, event: Literal["rawKeyDown", "keyUp"], key: str, held: Sequence[str]

@@ -27,6 +27,7 @@ from resources_servers.browser_gym.browser.page_clock import (
     STEP_MS,
     PageClock,
 )
+from resources_servers.browser_gym.browser.patience import Patience
 from resources_servers.browser_gym.browser.policy import Reach, UrlNotAllowed, normalize_url
 from resources_servers.browser_gym.browser.pulse import PageBusy
 from resources_servers.browser_gym.browser.reading import Reader
@@ -84,7 +85,7 @@ class PageDriver:
             image_format: of screenshots.
             image_quality: 1-100, for jpeg and webp.
             settle_max_ms: longest wait for a quiet page after a batch.
-            action_timeout_s: longest time one action may take, its own duration not counted.
+            action_timeout_s: longest wait for a page to answer a part of an action.
             navigation_timeout_s: longest wait for the answer to a navigation.
         """
         self._context = context
@@ -99,7 +100,10 @@ class PageDriver:
         self._navigation_timeout_s = navigation_timeout_s
         self._clock = clock
         self._settler = Settler(context, clock, max_ms=settle_max_ms)
-        self._input = Input(tabs, clock, self._settler.pass_time, width=width, height=height)
+        self._patience = Patience()
+        self._input = Input(
+            tabs, clock, self._settler.pass_time, self._patience.renew, width=width, height=height
+        )
         self._reader = Reader(tabs, reach)
 
     async def run(
@@ -245,14 +249,12 @@ class PageDriver:
         return False
 
     async def _run_one(self, action: act.Action) -> ActionResult:
-        limit_s = self._action_timeout_s + _own_duration_s(action)
+        part_s = self._action_timeout_s + _pause_s(action)
         if isinstance(action, act.Navigate | act.NewTab | act.GoBack | act.GoForward | act.Reload):
-            limit_s += self._navigation_timeout_s
+            part_s += self._navigation_timeout_s
         try:
-            async with asyncio.timeout(limit_s):
+            async with self._patience.bound(part_s, part_s + _input_s(action)):
                 text = await self._watched(action)
-        except TimeoutError:
-            error = f"{action.type}: the page did not respond within {limit_s:g} s"
         except PageBusy:
             error = f"{action.type}: {_BUSY}"
         except (ActionError, UnknownKeyError, UrlNotAllowed, LookupError) as reason:
@@ -378,17 +380,23 @@ class PageDriver:
         return "open tabs:\n" + "\n".join(lines)
 
 
-def _own_duration_s(action: act.Action) -> float:
-    """Return how long an action takes by its own wish, in seconds."""
+def _pause_s(action: act.Action) -> float:
+    """Return how long an action waits by its own wish, in seconds."""
     match action:
         case act.Wait():
             return action.ms / 1000
-        case act.Drag():
-            return len(action.path) * 0.1
         case act.HoldKey():
             return action.duration_ms / 1000
         case act.Click():
             return action.hold_ms / 1000
+    return 0
+
+
+def _input_s(action: act.Action) -> float:
+    """Return how long the parts of a long action take by themselves, in seconds."""
+    match action:
+        case act.Drag():
+            return len(action.path) * 0.1
         case act.Key():
             return len(action.chords) * action.repeat * 0.02
         case act.Type():

@@ -191,7 +191,7 @@ async def test_drags_that_libraries_and_widgets_follow(page: Page) -> None:
 async def test_button_is_up_after_a_drag_that_took_too_long(
     new_client: ClientFactory, site: str
 ) -> None:
-    page = await open_page(await new_client(action_timeout_s=0.5), site)
+    page = await open_page(await new_client(action_timeout_s=2), site)
     held = {"button": "middle", "modifiers": ["Control"]}
     assert "did not respond within" in await page.fails(drag((265, 120), (350, 120), **held))
     await page.do({"type": "move", **PAD})
@@ -233,7 +233,7 @@ async def test_horizontal_scroll(page: Page, how: dict[str, Any]) -> None:
 @given(st.floats() | st.integers(), st.floats() | st.integers())
 def test_any_point_is_inside_or_refused(x: float, y: float) -> None:
     width, height = 1280, 720
-    driver = Input(None, None, None, width=width, height=height)  # type: ignore[arg-type]
+    driver = Input(None, None, None, None, width=width, height=height)  # type: ignore[arg-type]
     try:
         move = parse_action({"type": "move", "x": x, "y": y})
         assert move.type == "move"

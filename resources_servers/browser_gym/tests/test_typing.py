@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Client, ClientFactory
+from resources_servers.browser_gym.browser import patience
 from resources_servers.browser_gym.keys import (
     _TABLE,
     UnknownKeyError,
@@ -65,8 +66,9 @@ class Page:
         return state
 
 
-async def open_page(client: Client, site: str) -> Page:
-    return Page(client, (await client.seed(f"{site}/typing.html", **VIEWPORT))["env_id"])
+async def open_page(client: Client, site: str, query: str = "") -> Page:
+    seeded = await client.seed(f"{site}/typing.html{query}", **VIEWPORT)
+    return Page(client, seeded["env_id"])
 
 
 @pytest.fixture
@@ -108,26 +110,43 @@ async def test_four_thousand_characters_arrive_exactly(page: Page, piece: str) -
     assert (await page.type("area", text))["area"] == text
 
 
-async def test_an_action_has_the_time_its_keys_need_and_ends_when_that_is_over(
-    new_client: ClientFactory, site: str
+DRAG = {"type": "drag", "path": [{"x": 450, "y": 240}, {"x": 600, "y": 240}]}
+
+
+async def test_each_part_of_an_action_has_time_of_its_own(
+    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = await open_page(await new_client(action_timeout_s=0.3), site)
-    await page.step({"type": "click", "x": 100, "y": 40})
-    await page.press(*[["x"]] * 100)
-    assert (await page.state())["plain"] == "x" * 100
-    # Now each key takes the page 60 ms, more than an action has for a character.
-    await page.step({"type": "navigate", "url": f"{site}/typing.html?slow"})
-    answer = await page.step({"type": "type", "text": "x" * 100, "x": 100, "y": 40})
-    assert "type: the page did not respond within" in answer["error"]
+    monkeypatch.setattr(patience, "MOST_TIMES", 1000)
+    client = await new_client(action_timeout_s=3)
+    page = await open_page(client, site, "?slow=250")
+    # Each takes longer than a part of it may, on however fast a machine.
+    state = await page.type("area", "x\n" * 7 + "y")
+    assert state["area"] == "x\n" * 7 + "y"
+    await page.press(*[["z"]] * 14)
+    assert (await page.state())["area"] == "x\n" * 7 + "y" + "z" * 14
+    assert (await page.step(DRAG))["error"] is None
+
+
+async def test_an_action_that_takes_the_page_too_long_is_ended(
+    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "MOST_TIMES", 1)
+    client = await new_client(action_timeout_s=3)
+    page = await open_page(client, site, "?slow=250")
+    answer = await page.step({"type": "type", "text": "x\n" * 20, "x": 100, "y": 180})
+    assert "type: the page answers too slowly: the action was stopped after 3 s" in answer["error"]
 
     async def answers_again() -> bool:
         return (await page.step({"type": "click", "x": 100, "y": 100}))["error"] is None
 
     await eventually(answers_again)
-    await page.step({"type": "screenshot"})
     state = await page.state()
-    assert len(state["plain"]) < 80
+    assert 0 < len(state["area"]) < 30
     assert (state["focus"], state["next"]) == ("next", "")
+    # One part that takes longer than any may.
+    await page.step({"type": "navigate", "url": f"{site}/typing.html?slow=3500"})
+    answer = await page.step({"type": "key", "chords": [["x"]]})
+    assert answer["error"] == "key: the page did not respond within 3 s"
 
 
 async def test_every_name_of_every_key_presses_it(page: Page) -> None:
