@@ -55,7 +55,15 @@ FAULTS: dict[str, Fault | None] = {
 PLAIN = ("none", "too few clicks")
 ALONE = ("tab crashes", "browser dies", "session expires")
 """Faults that would hit others too: these episodes have a server to themselves, one at a time."""
+SILENCE_S = 8
+"""How long those wait who get no answer; a busy machine may take longer for one to all others."""
+OTHER_AGENT = {
+    "disk full": "diskless",
+    "environment silent": "hasty",
+    "provider silent": "hasty",
+}
 OTHER_SERVER = {
+    "verifier silent": "hasty",
     "pool full": "full",
     "no browser": "broken",
     "tab crashes": "fragile",
@@ -138,8 +146,8 @@ def plan(episodes: int, rng: random.Random) -> list[Episode]:
         fault = "none" if cancelled else fault
         planned.append(Episode(number, fault, clicks, cancelled, verifier))
     rng.shuffle(planned)
-    # What takes longest does not come last.
-    planned.sort(key=lambda episode: "silent" not in episode.fault)
+    # What takes longest, or waits for its turn, does not come last.
+    planned.sort(key=lambda e: "silent" not in e.fault and e.fault not in ALONE)
     return planned
 
 

@@ -6,13 +6,15 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 
+from benchmarks.chaos_episodes import SILENCE_S
+from benchmarks.leftovers import chromiums, started
 from resources_servers.browser_gym.browser.chromium import find_chromium
 from resources_servers.browser_gym.tests.fake_judge import JUDGE_REF, OwnClient, client_of
 from responses_api_agents.browser_agent.tests.stack import served_environment
@@ -21,22 +23,20 @@ from tests.waiting import eventually
 
 
 class Servers:
-    """Five resources servers.
+    """Six resources servers.
 
     `main` is for most episodes. The Chromium of `fragile` is killed, sessions of `impatient` expire
-    soon; `full` has room for one session, `broken` a Chromium that cannot be started again.
+    soon, `hasty` waits a short while only for a verifier; `full` has room for one session, `broken`
+    a Chromium that cannot be started again.
     """
 
-    def __init__(
-        self, stack: ExitStack, folder: Path, at_once: int, patience_s: float, judge_url: str
-    ) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, at_once: int, judge_url: str) -> None:
         """Start them, up until `stack` ends.
 
         Args:
             stack: ends them.
             folder: for the launcher of a Chromium.
             at_once: how many sessions `main` has room for.
-            patience_s: how long the agent waits for them; they wait less for a verifier.
             judge_url: of the judge's model server.
         """
         self.urls: dict[str, str] = {}
@@ -51,20 +51,15 @@ class Servers:
         }
         few: dict[str, Any] = {**judge, "browser_processes": 1, "warm_contexts": 0}
         configs: dict[str, dict[str, Any]] = {
-            "main": {
-                **judge,
-                "browser_processes": 2,
-                "max_sessions": at_once,
-                "verify_timeout_s": patience_s / 3,
-                "warm_contexts": 2,
-            },
+            "main": {**judge, "browser_processes": 2, "max_sessions": at_once, "warm_contexts": 2},
+            "hasty": {**few, "verify_timeout_s": SILENCE_S},
             "fragile": few,
             "impatient": {**few, "session_idle_timeout_s": 2},
             "full": {**few, "max_sessions": 1, "queue_limit": 0},
             "broken": {**few, "chromium_path": str(launcher)},
         }
         for name, config in configs.items():
-            before = children()
+            before = set(psutil.Process().children())
             self.urls[name] = stack.enter_context(served_environment(**config))
             self._processes[name] = set(psutil.Process().children()) - before
         launcher.write_text("#!/bin/sh\nexit 1\n")
@@ -73,23 +68,15 @@ class Servers:
     def kill(self, server: str, words: str) -> None:
         """Kill the processes of a server whose command line has these words."""
         for driver in self._processes[server]:
-            for process in driver.children(recursive=True):
-                try:
-                    if words in " ".join(process.cmdline()):
-                        process.kill()
-                except psutil.Error:
-                    pass  # it has ended meanwhile
+            for process, arguments in started(driver):
+                if words in " ".join(arguments):
+                    _kill(process)
 
     def kill_one_of_main(self, rng: random.Random) -> bool:
         """Kill a Chromium of `main`; return whether there was one."""
-        mains = [
-            process
-            for driver in self._processes["main"]
-            for process in driver.children()
-            if "headless" in process.name()
-        ]
+        mains = [process for driver in self._processes["main"] for process in chromiums(driver)]
         if mains:
-            rng.choice(mains).kill()
+            _kill(rng.choice(mains))
         return bool(mains)
 
     async def left(self) -> dict[str, dict[str, Any]]:
@@ -109,22 +96,9 @@ class Servers:
         return left
 
 
-def children() -> set[psutil.Process]:
-    """Return what this process has started, directly or not."""
-    return set(psutil.Process().children(recursive=True))
-
-
-def lives(process: psutil.Process) -> bool:
-    """Return whether a process runs."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-
-
-def session_folders() -> set[Path]:
-    """Return the folders that sessions have on the disk."""
-    return set(Path(tempfile.gettempdir()).glob("browser-gym-*"))
+def _kill(process: psutil.Process) -> None:
+    with suppress(psutil.Error):  # it has ended meanwhile
+        process.kill()
 
 
 @contextmanager

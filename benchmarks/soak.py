@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
+import json
 import random
 import sys
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
+from benchmarks.leftovers import chromiums, left, own_temp_folder, renderers, started
 from benchmarks.site import create_site
 from resources_servers.browser_gym.actions import parse_action
 from resources_servers.browser_gym.browser.backend import BrowserError
@@ -36,7 +33,6 @@ from tests.simulators.http_server import serve
 
 RECYCLE_AFTER = 40
 MAX_CANCEL_DELAY_S = {"seed": 1.0, "step": 0.2}
-QUIET_TIMEOUT_S = 30
 _CLICK = parse_action({"type": "click", "x": 100, "y": 40})
 
 
@@ -74,7 +70,7 @@ async def soak(
         at_once: sessions at once; half as many more wait.
         seed: of the random choices.
     """
-    with _own_temp_folder() as folder:
+    with own_temp_folder("soak-") as folder:
         before = _own_counts(folder)
         tasks = len(asyncio.all_tasks())
         pool = LocalPool(
@@ -92,12 +88,12 @@ async def soak(
             await sessions.start()
             callers = at_once + at_once // 2
             await load.run(whole=whole, cancelled=cancelled, kills=kills, callers=callers)
-            load.result.leaked += await _left(lambda: _idle_counts(sessions, pool), Counter())
+            load.result.leaked += await left(lambda: _idle_counts(sessions, pool), Counter())
         finally:
             await sessions.close()
-        load.result.leaked += await _left(lambda: _own_counts(folder), before)
-        if left := len(asyncio.all_tasks()) - tasks:
-            load.result.leaked["tasks"] += abs(left)
+        load.result.leaked += await left(lambda: _own_counts(folder), before)
+        if more := len(asyncio.all_tasks()) - tasks:
+            load.result.leaked["tasks"] += abs(more)
     return load.result
 
 
@@ -135,7 +131,7 @@ class _Load:
         for number in range(kills):
             while self._ended < (number + 1) * of / (kills + 1):
                 await asyncio.sleep(0.02)
-            running = await asyncio.to_thread(_chromiums)
+            running = await asyncio.to_thread(chromiums)
             if running:
                 chosen = self._rng.choice(running)
                 self._killed.add(chosen.pid)
@@ -200,17 +196,6 @@ def _pid(session: Session) -> int | None:
     return main and main.pid
 
 
-async def _left(count: Callable[[], Counter[str]], before: Counter[str]) -> Counter[str]:
-    """Return by how much the counts differ from before, once they do not or time is up."""
-    deadline = time.monotonic() + QUIET_TIMEOUT_S
-    while True:
-        now = await asyncio.to_thread(count)
-        left = Counter({k: abs(now[k] - before[k]) for k in now | before if now[k] != before[k]})
-        if not left or time.monotonic() > deadline:
-            return left
-        await asyncio.sleep(0.1)
-
-
 def _idle_counts(sessions: Sessions, pool: LocalPool) -> Counter[str]:
     """What a server without sessions holds beside its browsers and warm contexts: nothing."""
     browsers = [p.launch.result() for p in pool._processes if p.alive and p.launch]
@@ -224,7 +209,7 @@ def _idle_counts(sessions: Sessions, pool: LocalPool) -> Counter[str]:
             "sessions of processes": sum(p.sessions for p in pool._processes),
             "retired processes": len(pool._retired),
             "contexts": sum(len(browser.contexts) for browser in browsers) - warm,
-            "renderers": _renderers() - warm,
+            "renderers": len(renderers()) - warm,
         }
     )
 
@@ -234,50 +219,11 @@ def _own_counts(folder: Path) -> Counter[str]:
     me = psutil.Process()
     return Counter(
         {
-            "processes": len(me.children(recursive=True)),
+            "processes": sum(1 for _ in started()),
             "file descriptors": me.num_fds(),
             "temp folders": sum(1 for _ in folder.iterdir()),
         }
     )
-
-
-def _chromiums() -> list[psutil.Process]:
-    """The main process of each Chromium."""
-    return [
-        process
-        for process, arguments in _running()
-        if "--remote-debugging-pipe" in arguments
-        and not any(argument.startswith("--type=") for argument in arguments)
-    ]
-
-
-def _renderers() -> int:
-    return sum("--type=renderer" in arguments for _, arguments in _running())
-
-
-def _running() -> Iterator[tuple[psutil.Process, list[str]]]:
-    """Every process that this one has started, and its arguments."""
-    for process in psutil.Process().children(recursive=True):
-        try:
-            yield process, process.cmdline()
-        except psutil.Error:
-            continue  # ended meanwhile
-
-
-@contextmanager
-def _own_temp_folder() -> Iterator[Path]:
-    """Let this process and those it starts use a temporary folder that nobody else uses."""
-    variable, default = os.environ.get("TMPDIR"), tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        os.environ["TMPDIR"] = tempfile.tempdir = folder
-        try:
-            yield Path(folder)
-        finally:
-            tempfile.tempdir = default
-            if variable is None:
-                del os.environ["TMPDIR"]
-            else:
-                os.environ["TMPDIR"] = variable
 
 
 def main() -> None:
@@ -288,10 +234,15 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20, help="Chromiums that are killed")
     parser.add_argument("--at-once", type=int, default=16, help="sessions at once")
     parser.add_argument("--seed", type=int, default=1, help="of the random choices")
-    arguments = parser.parse_args()
+    parser.add_argument("--figures", type=Path, help="where to write how much was left or wrong")
+    arguments = vars(parser.parse_args())
+    figures: Path | None = arguments.pop("figures")
     with serve(create_site()) as root:
-        found = asyncio.run(soak(f"{root}/soak.html", **vars(arguments)))
+        found = asyncio.run(soak(f"{root}/soak.html", **arguments))
     print("\n".join(found.report()))
+    if figures:
+        counts = {"leaked": found.leaked.total(), "wrong": len(found.wrong)}
+        figures.write_text(json.dumps(counts))
     sys.exit(bool(found.leaked or found.wrong))
 
 

@@ -72,7 +72,10 @@ def front_of(url: str, treat: Treatment) -> Iterator[str]:
     async def handle(request: Request) -> Response:
         body = json.loads(await request.body() or b"{}")
         limits = httpx.Limits(max_keepalive_connections=0)
-        async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
+        # No certificates: to read them takes 40 ms for each client, and there is one per request.
+        async with httpx.AsyncClient(
+            base_url=url, timeout=120, limits=limits, verify=False
+        ) as client:
             return await treat(Passing(request.url.path, body, client, request))
 
     route = Route("/{path:path}", handle, methods=["GET", "POST"])
