@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -413,18 +414,20 @@ async def test_health_tells_memory(new_client: ClientFactory, site: str) -> None
 
 async def test_metrics_count_what_was_done(new_client: ClientFactory, site: str) -> None:
     client, other = await new_client(browser_processes=1), build_server()
+    began = time.monotonic()
     seeded = await client.seed(f"{site}/links.html")
     await client.step(seeded["env_id"], {"type": "screenshot"})
     await client.step(seeded["env_id"], {"type": "click", "x": -1, "y": -1})
     await client.post("/seed_session", {"start_url": "ftp://host/"}, status=422)
     await client.post("/seed_session", {"start_url": f"{site}/no-such-page"}, status=503)
+    took_s = time.monotonic() - began
     counts = await _metrics(client)
     assert counts["browser_gym_seeds_total", "ok"] == 1
     assert counts["browser_gym_seeds_total", "agent_request_failed"] == 1
     assert counts["browser_gym_seeds_total", "provider_unavailable"] == 1
     assert counts["browser_gym_steps_total", ""] == 2
     assert counts["browser_gym_seed_seconds_count", ""] == 1
-    assert 0 < counts["browser_gym_seed_seconds_sum", ""] < 60
+    assert 0 < counts["browser_gym_seed_seconds_sum", ""] < took_s
     for phase in ("act", "settle", "capture"):
         assert counts["browser_gym_step_seconds_count", phase] == 2
     assert counts["browser_gym_step_seconds_sum", "capture"] > 0

@@ -92,8 +92,7 @@ async def test_polling_does_not_hold_a_step(client: Client, site: str) -> None:
     env_id = await links(client, site)
     await client.step(env_id, click(60, 400))
     answer = await client.step(env_id, {"type": "screenshot"})
-    assert answer["settled"]
-    assert answer["timings_ms"]["settle"] < 2500
+    assert answer["settled"]  # else it waited until the bound
 
 
 async def test_link_in_a_new_tab_is_followed_and_closing_returns(client: Client, site: str) -> None:
@@ -389,7 +388,7 @@ async def test_dead_chromium_is_a_lost_session_and_is_replaced(
         return await go(navigation, url)
 
     monkeypatch.setattr(Navigation, "to", tell_and_go)
-    slow = {"start_url": f"{site}/slow-page/5000"}
+    slow = {"start_url": f"{site}/slow-page/25000"}
     seed = asyncio.create_task(client.http.post("/seed_session", json=slow))
     await going.wait()
     started.kill_chromiums()

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from conftest import Client
+from resources_servers.browser_gym.configuration import BrowserGymConfig
 
+SETTLE_MAX_MS = BrowserGymConfig.model_fields["settle_max_ms"].default
 VIEWPORT = {"viewport_width": 1280, "viewport_height": 720}
 
 
@@ -39,14 +41,20 @@ async def test_same_request_of_every_step_is_waited_for(client: Client, env_id: 
 async def test_clock_of_the_page_does_not_hold_a_step(client: Client, env_id: str) -> None:
     await client.step(env_id, {"type": "click", "x": 60, "y": 280})
     answer = await client.step(env_id, {"type": "screenshot"})
-    # Its DOM changes every 40 ms, so it is never quiet; the bound holds.
-    assert answer["timings_ms"]["settle"] < 3500
+    # Its DOM changes every 40 ms, so it is hardly ever quiet; the bound holds.
+    assert answer["timings_ms"]["settle"] < 4 * SETTLE_MAX_MS
 
 
 async def test_cleared_timer_is_not_waited_for(client: Client, env_id: str) -> None:
-    answer = await client.step(env_id, {"type": "click", "x": 60, "y": 340})
-    assert answer["settled"]
-    assert answer["timings_ms"]["settle"] < 550
+    long, *cleared = [
+        await client.step(env_id, {"type": "click", "x": 60, "y": y}) for y in (400, *[340] * 4)
+    ]
+    assert (long["title"], long["settled"]) == ("Long", True)
+    assert all(answer["settled"] for answer in cleared)
+    # Both are timers of 590 ms. What else a step waits for takes a fraction of that, unless the
+    # machine is busy, and then more for the one that is waited for as well.
+    waited = [answer["timings_ms"]["settle"] for answer in cleared]
+    assert min(waited) < long["timings_ms"]["settle"] / 2
 
 
 async def test_timers_of_a_popup_are_waited_for(client: Client, env_id: str, site: str) -> None:

@@ -327,8 +327,7 @@ async def test_clock_does_not_start_again_on_another_page(client: Client, pages:
 
 async def test_a_page_with_a_clock_becomes_quiet(client: Client, pages: str) -> None:
     seeded = await start(client, f"{pages}/links.html", {"time": "2031-03-01T08:00:00Z"})
-    assert seeded["settled"]
-    assert seeded["timings_ms"]["settle"] < 2500
+    assert seeded["settled"]  # else it waited until the bound
 
 
 async def test_same_seed_same_numbers(client: Client, pages: str) -> None:
