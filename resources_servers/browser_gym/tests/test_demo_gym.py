@@ -342,7 +342,7 @@ def test_alone_it_prints_its_address_and_ends_with_ctrl_c():
         url = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
         assert "Demo gym" in httpx.get(url).text
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=100)
     finally:
         process.kill()
         process.wait()
@@ -353,7 +353,7 @@ def test_alone_on_a_taken_port_it_says_so():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = start_alone("--port", str(port))
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=100)
 
     assert process.returncode == 1
     assert errors.startswith(f"error: cannot serve the demo gym on 127.0.0.1 port {port}")

@@ -113,7 +113,7 @@ async def test_a_shutdown_ends_what_is_being_opened_and_opens_no_more(site: str)
     sessions = Sessions(pool, SessionSettings())
     chosen = ChosenSessions(sessions)
     await sessions.start()
-    url = f"{site}/slow-page/5000"
+    url = f"{site}/slow-page/25000"
 
     def seed(name: str) -> asyncio.Task[Session]:
         opening = Opening(url, 800, 600)

@@ -74,7 +74,7 @@ async def test_nemo_gyms_own_check_of_the_contract(served: str, site: str) -> No
 
 
 async def test_a_caller_who_hangs_up_during_a_seed(served: str, site: str) -> None:
-    slow = f"{site}/slow-page/400"
+    slow = f"{site}/slow-page/3000"
     async with httpx.AsyncClient(base_url=served, timeout=60) as http:
 
         async def open_sessions() -> int:
@@ -251,11 +251,11 @@ async def test_only_idle_sessions_expire(
         warm_contexts=0,
         max_sessions=1,
         queue_timeout_s=0.1,
-        session_idle_timeout_s=0.5,
+        session_idle_timeout_s=1.5,
     )
     body = seed_body("busy", f"{site}/links.html")
     await client.post("/seed_session", body)
-    waiting = {"type": "wait", "ms": 1000}
+    waiting = {"type": "wait", "ms": 2000}
     # The second waits for the first all along.
     steps = [client.step("busy", waiting) for _ in range(2)]
     answers = await asyncio.gather(*steps)
@@ -264,7 +264,7 @@ async def test_only_idle_sessions_expire(
     assert full["failure_kind"] == "provider_quota_exhausted"
 
     async def slow_verdict(_: Any) -> Response:
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
         return answer({"assertions": [{"title": "t", "result": "pass"}]})
 
     gym.set_tasks({})

@@ -46,7 +46,7 @@ def served_model(api_url: str, model: str, **config: Any) -> Iterator[str]:
         name="policy_model",
         openai_base_url=api_url,
         openai_model=model,
-        **{"openai_api_key": "sk-simulator", "max_retries": 0, "timeout_s": 5, **config},
+        **{"openai_api_key": "sk-simulator", "max_retries": 0, "timeout_s": 30, **config},
     )
     server = OpenAIComputerModel(config=settings, server_client=server_client({}))
     with serve(server.setup_webserver()) as url:

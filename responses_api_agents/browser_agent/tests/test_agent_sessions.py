@@ -142,7 +142,8 @@ async def test_rows_of_both_ways_hold_the_same(
                 stack.simulator.fail_next(scripts.hang())
             return policy(turn)
 
-        model = {"timeout_s": 0.5}
+        # The first reply comes in time.
+        model = {"timeout_s": 5 if fails else 30}
         async with AsyncExitStack() as exits:
             running = running_stack(played, environment, tmp_path, model_server_config=model)
             stack = await exits.enter_async_context(running)

@@ -300,7 +300,7 @@ async def test_a_spoiled_rollout_is_run_again(tmp_path: Path) -> None:
         return await clicks_once(turn)
 
     environment = Crowded()
-    settings: Json = {"resamples": 3, "turn_timeout_s": 0.5}
+    settings: Json = {"resamples": 3, "turn_timeout_s": 3}
     async with collecting(tmp_path, model, environment, **settings) as collector:
         verdict = {"mask_sample": True, "failure_kind": "verifier_error", "failure_reason": "no"}
         environment.verdicts = [verdict]
@@ -311,7 +311,7 @@ async def test_a_spoiled_rollout_is_run_again(tmp_path: Path) -> None:
         ("transport_timeout", 0),
         ("verifier_error", 2),
     ]
-    assert "no answer to /v1/responses in 0.5 s" in row["attempts"][1]["failure_reason"]
+    assert "no answer to /v1/responses in 3 s" in row["attempts"][1]["failure_reason"]
     assert [a["usage"]["output_tokens"] for a in row["attempts"]] == [10, 0, 20]
     assert row["attempts"][2]["cost_usd"] == pytest.approx(220 / 1e6)
     assert row["num_turns"] == 2

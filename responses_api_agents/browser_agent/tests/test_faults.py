@@ -398,9 +398,9 @@ async def test_server_silent(start: Start, site: str, environment: str) -> None:
         return await (passing.silence() if passing.path == "/step" else passing.forward())
 
     with front_of(environment, no_answer_to_a_step) as url:
-        stack = await start(solving(), environment_url=url, environment_timeout_s=3)
+        stack = await start(solving(), environment_url=url, environment_timeout_s=10)
         row = await stack.run(f"{site}/links.html")
-    is_masked(row, Fault.SERVER_SILENT, "no answer to /step in 3 s")
+    is_masked(row, Fault.SERVER_SILENT, "no answer to /step in 10 s")
 
 
 @pytest.mark.parametrize(("status", "text"), [(500, "Internal Server Error"), (200, "<html>")])
@@ -420,9 +420,10 @@ async def test_server_error(
 # What the model's provider does.
 
 
-async def failed_model(start: Start, site: str, fault: scripts.Fault) -> Row:
+async def failed_model(start: Start, site: str, fault: scripts.Fault, timeout_s: float = 30) -> Row:
     """Run with a provider that fails once more than it is asked again."""
-    stack = await start(solving(), model_server_config={"timeout_s": 1, "max_retries": 1})
+    config = {"timeout_s": timeout_s, "max_retries": 1}
+    stack = await start(solving(), model_server_config=config)
     stack.simulator.fail_next(fault, times=2)
     row = await stack.run(f"{site}/links.html", check=False)
     assert row["termination_reason"] == "failure"
@@ -447,7 +448,7 @@ async def test_model_down(start: Start, site: str, fault: scripts.Fault) -> None
 
 
 async def test_model_silent(start: Start, site: str) -> None:
-    is_masked(await failed_model(start, site, scripts.hang()), Fault.MODEL_SILENT, "504")
+    is_masked(await failed_model(start, site, scripts.hang(), 1), Fault.MODEL_SILENT, "504")
 
 
 async def test_model_refuses(start: Start, site: str) -> None:
