@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Error
 
+from resources_servers.browser_gym.browser import remote_cdp
 from resources_servers.browser_gym.browser.backend import (
     BackendHealth,
     BrowserBackend,
@@ -73,7 +74,9 @@ async def _static() -> AsyncIterator[Source]:
 @asynccontextmanager
 async def _rest() -> AsyncIterator[Source]:
     service = LendingService()
-    with serve(service.app()) as url:
+    with serve(service.app()) as url, pytest.MonkeyPatch.context() as patch:
+        # A request that is not answered in time is sent again; on a busy machine none is to be.
+        patch.setattr(remote_cdp, "RELEASE_TIMEOUT_S", 120)
 
         async def kill(lease: Any) -> None:
             service.running[lease.session.session_id].kill()
