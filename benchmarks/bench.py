@@ -5,93 +5,76 @@ A figure is a median over rounds in which the compared ways take turns. Prints a
 `results/bench.json`: one flat object with a figure, its spread (`…_spread`: half the distance
 between the quartiles; of a share of right answers, the standard deviation) and the versions used.
 Begins with the translators of the model servers, which need no browser, and ends with a soak: what
-many sessions leave behind.
+many sessions leave behind. Each part is a process of its own, as what one leaves would count in the
+next; what they log is in `results/bench.log`.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib.metadata
 import json
 import os
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import capacity, latency, translators
-from benchmarks.collection import collection
+from benchmarks.apart import ROOT, run_apart
 from benchmarks.measure import Figures
-from benchmarks.ours import PROCESSES, running
-from benchmarks.raw_cdp import RawChromium
-from benchmarks.remote import remote
-from benchmarks.site import create_site
-from benchmarks.soak import soak
+from benchmarks.parts import PARTS as MEASURED
 from resources_servers.browser_gym.browser.chromium import find_chromium
-from tests.simulators.http_server import serve
 
-ROOT = Path(__file__).resolve().parents[1]
-PARTS = (
-    "translators",
-    "seeds",
-    "steps",
-    "screenshots",
-    "throughput",
-    "memory",
-    "idle",
-    "rollout",
-    "remote",
-    "collection",
-    "soak",
-)
+PARTS = (*MEASURED, "soak")
+RESULTS = ROOT / "results" / "bench.json"
+LOG = RESULTS.with_suffix(".log")
+SHOWN_LOG_LINES = 25
 
 
-async def run(parts: list[str], rounds: int) -> Figures:
-    """Measure the parts."""
+def run(parts: Sequence[str], rounds: int) -> tuple[Figures, list[str]]:
+    """Measure the parts, one after another; return the figures, and the parts that failed."""
     figures: Figures = {}
-    if "translators" in parts:
-        figures |= translators.translators(rounds)
-    if parts == ["translators"]:
-        return figures
-    async with AsyncExitStack() as stack:
-        root = stack.enter_context(serve(create_site()))
-        url = f"{root}/bench.html"
-        if "seeds" in parts:
-            figures |= await latency.seeds(url, rounds)
-        async with running(url, warm_contexts=0) as ours, AsyncExitStack() as inner:
-            # As many processes as the pool has.
-            raws = [await inner.enter_async_context(RawChromium()) for _ in range(PROCESSES)]
-            measures = {
-                "steps": lambda: latency.steps(ours, raws[0], rounds),
-                "screenshots": lambda: capacity.screenshots(ours, raws[0]),
-                "throughput": lambda: capacity.throughput(ours, raws),
-                "memory": lambda: capacity.memory(url),
-                "idle": lambda: capacity.idle(ours),
-                "rollout": lambda: capacity.rollout_bytes(ours),
-            }
-            for name, measure in measures.items():
-                if name in parts:
-                    figures |= await measure()
-        if "remote" in parts:
-            figures |= await remote(url)
-        if "collection" in parts:
-            figures |= await collection(url)
-        if "soak" in parts:
-            found = await soak(f"{root}/soak.html", whole=300, cancelled=100, kills=20)
-            for line in found.report():
-                print(line)
-            figures |= {"leaked": found.leaked.total(), "wrong": len(found.wrong)}
-    return figures
+    failed = []
+    LOG.unlink(missing_ok=True)
+    for number, part in enumerate(parts, 1):
+        print(f"[{number}/{len(parts)}] {part} … ", end="", flush=True)
+        started = time.monotonic()
+        found, logged = _run_part(part, rounds)
+        seconds = f"{time.monotonic() - started:.0f} s"
+        figures |= found
+        if logged is None:
+            print(seconds)
+            continue
+        failed.append(part)
+        print(f"FAILED after {seconds}; the end of its log:")
+        print("\n".join(f"    {line}" for line in logged.splitlines()[-SHOWN_LOG_LINES:]))
+    return figures, failed
+
+
+def _run_part(part: str, rounds: int) -> tuple[Figures, str | None]:
+    """Measure a part in a process of its own; return its figures, and its log if it failed."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        file, log = Path(folder, "figures.json"), Path(folder, "log")
+        arguments = ["--figures", str(file)]
+        if part == "soak":
+            code = run_apart(log, "benchmarks.soak", *arguments)
+        else:
+            code = run_apart(log, "benchmarks.parts", part, "--rounds", str(rounds), *arguments)
+        logged = log.read_text(errors="replace")
+        with LOG.open("a") as whole:
+            whole.write(f"== {part}\n{logged}")
+        figures = json.loads(file.read_text()) if file.exists() else {}
+        return figures, logged if code else None
 
 
 def main(
     argv: Sequence[str] | None = None, *, prog: str = "make bench", epilog: str | None = None
 ) -> None:
-    """Measure, print a table and write `results/bench.json`.
+    """Measure, print a table and write `results/bench.json`; exit with 1 if a part failed.
 
     Args:
         argv: the arguments; those of the process by default.
@@ -104,7 +87,9 @@ def main(
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="some of the parts")
     arguments = parser.parse_args(argv)
     load_before, started = os.getloadavg()[0], time.monotonic()
-    figures = asyncio.run(run(list(arguments.only), arguments.rounds))
+    RESULTS.parent.mkdir(exist_ok=True)
+    print(f"log: {LOG.relative_to(ROOT)}")
+    figures, failed = run(arguments.only, arguments.rounds)
     figures = {name: round(value, 3) for name, value in figures.items()}
     table = Table("figure", "value", "spread")
     for name, value in figures.items():
@@ -119,9 +104,9 @@ def main(
             **{name: importlib.metadata.version(name) for name in ("playwright", "nemo-gym")},
         },
     }
-    output = ROOT / "results" / "bench.json"
-    output.parent.mkdir(exist_ok=True)
-    output.write_text(json.dumps({**figures, **run_facts}, indent=2) + "\n")
+    RESULTS.write_text(json.dumps({**figures, **run_facts}, indent=2) + "\n")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
