@@ -239,12 +239,15 @@ class PageDriver:
                 settled = await tab.pulse.unless_busy(
                     lambda page=tab.page: self._settler.settle(page)
                 )
+                # What comes late changes the page, or brings another one. At the bound no more is
+                # waited for: a new window may be without an answer still.
+                came = settled and await tab.pulse.unless_busy(self._tabs.announced_arrived)
             except PageBusy:
                 return False
             await self._tabs.arrived()
             if tab.crashed:
                 await self._tabs.replace_crashed()
-            elif tab is self._tabs.active:
+            elif tab is self._tabs.active and not came:
                 return settled
         return False
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from playwright.async_api import BrowserContext, CDPSession, Dialog, Download, Error, Page
 
+from resources_servers.browser_gym.browser.announced import Announced
 from resources_servers.browser_gym.browser.capture import shown_text
 from resources_servers.browser_gym.browser.downloads import Downloads
 from resources_servers.browser_gym.browser.gateway import Gateway
@@ -34,6 +35,8 @@ MAX_EVENTS_OF_A_TYPE = 20
 MAX_TABS = 20
 CLOSE_TIMEOUT_S = 2
 TITLE_TIMEOUT_S = 2
+# Of windows for other addresses, such as `mailto:`, nothing is told but that they would be opened.
+_WINDOW_SCHEMES = ("", "http", "https", "about", "blob", "data")
 
 
 @dataclass(eq=False)
@@ -95,6 +98,7 @@ class Tabs:
         self._events: list[dict[str, Any]] = []
         self._left_out: Counter[str] = Counter()
         self._downloading = False  # whether a download began in this step
+        self._windows = Announced()
         self._arrivals: dict[Page, asyncio.Task[Tab | None]] = {}
         self._work: set[asyncio.Task[Any]] = set()
 
@@ -130,6 +134,15 @@ class Tabs:
         await asyncio.gather(*self._arrivals.values())
         if not self._tabs:
             await self._open_page()
+
+    async def announced_arrived(self) -> bool:
+        """Wait for the windows and the questions for files that pages are about to show.
+
+        Returns:
+            Whether there was any to wait for.
+        """
+        windows = await self._windows.all_told()
+        return await self.uploads.arrived() or windows
 
     async def open(self) -> Tab:
         """Open an empty tab, make it active and return it.
@@ -270,11 +283,16 @@ class Tabs:
     def _on_page(self, page: Page) -> None:
         if self._stopped:
             return
+        self._windows.tell()
         # One more for a page that takes the place of another.
         full = len(self._tabs) + len(self._arrivals) >= MAX_TABS + self._opening
         task = asyncio.ensure_future(self._refuse(page) if full else self._adopt(page))
         self._arrivals[page] = task
         task.add_done_callback(lambda _: self._arrivals.pop(page, None))
+
+    def _on_window(self, opening: dict[str, Any]) -> None:
+        if opening["url"].partition(":")[0] in _WINDOW_SCHEMES:
+            self._windows.announce()
 
     async def _refuse(self, page: Page) -> None:
         self.report("tab_refused", url=page.url, most=MAX_TABS)
@@ -285,7 +303,8 @@ class Tabs:
             opener_page, cdp = await asyncio.gather(
                 page.opener(), self._context.new_cdp_session(page)
             )
-            await self._downloads.watch(cdp)
+            cdp.on("Page.windowOpen", self._on_window)
+            await asyncio.gather(self._downloads.watch(cdp), self.uploads.watch(cdp))
         except Error:
             # Closed itself before it could be looked at.
             self.report("tab_blinked", url=page.url)

@@ -13,9 +13,10 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path, PureWindowsPath
 
-from playwright.async_api import Error, FileChooser
+from playwright.async_api import CDPSession, Error, FileChooser
 
 from resources_servers.browser_gym import actions as act
+from resources_servers.browser_gym.browser.announced import Announced
 from resources_servers.browser_gym.browser.errors import ActionError
 from resources_servers.browser_gym.browser.remote_files import RemoteFiles
 from resources_servers.browser_gym.keys import UnknownKeyError, normalize_chord
@@ -60,6 +61,7 @@ class Uploads:
         self._report = report
         self._open: FileChooser | None = None
         self._answered = False
+        self._announced = Announced()
         self._cancelling: set[asyncio.Task[None]] = set()
 
     @property
@@ -67,8 +69,30 @@ class Uploads:
         """What is offered, by name."""
         return self._offered()
 
+    async def watch(self, cdp: CDPSession) -> None:
+        """Hear of questions ahead of `asked`, from the tab that `cdp` is attached to.
+
+        Raises:
+            playwright.async_api.Error: the tab is gone.
+        """
+        cdp.on("Page.fileChooserOpened", lambda _: self._announced.announce())
+        await cdp.send("Page.setInterceptFileChooserDialog", {"enabled": True})
+
+    async def arrived(self) -> bool:
+        """Wait until all announced questions are asked, and those not left open are cancelled.
+
+        Returns:
+            Whether there was any to wait for.
+        """
+        waited = await self._announced.all_told()
+        if self._cancelling:
+            waited = True
+            await asyncio.wait(self._cancelling)
+        return waited
+
     def asked(self, chooser: FileChooser) -> None:
         """Take a page's question; the one before it, if it is open still, is cancelled."""
+        self._announced.tell()
         self._cancel()
         names = list(self.files)
         self._report("file_chooser", files=names, multiple=chooser.is_multiple())

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import FileChooser
 
 from conftest import Client
 from resources_servers.browser_gym.browser import downloads
+from resources_servers.browser_gym.browser.uploads import Uploads
 from resources_servers.browser_gym.task_row import VerifierMetadata
 from resources_servers.browser_gym.verification.errors import InvalidTask
 from tests.clicks import click_way, events_of, new_session
 from tests.waiting import eventually
 
 SCREENSHOT = {"type": "screenshot"}
+LATE_S = 0.5  # longer than a page must be quiet
 FILES = {
     "notes.txt": {"text": "Grüße"},
     "data.bin": {"base64": base64.b64encode(b"bytes").decode()},
@@ -105,6 +108,28 @@ async def test_escape_or_going_on_cancels_the_question(client: Client, site: str
     await client.step(env_id, click(ONE), {"type": "type", "text": "more", **TEXT})
     dump = json.loads((await client.storage(env_id))["local_storage_dump"])
     assert dump["text"] == "notes.txtmore"
+
+
+async def test_question_that_is_told_late_is_waited_for(
+    client: Client, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Uploads.asked
+
+    def late(self: Uploads, chooser: FileChooser) -> None:
+        asyncio.get_running_loop().call_later(LATE_S, asked, self, chooser)
+
+    monkeypatch.setattr(Uploads, "asked", late)
+    env_id = await uploads(client, site)
+    answer = await client.step(env_id, click(ONE), {"type": "key", "chords": [["esc"]]})
+    assert (answer["results"][1]["text"], answer["title"]) == (
+        "no file was chosen",
+        "one cancelled",
+    )
+    answer = await client.step(env_id, click(OPENER))
+    assert len(events_of(answer, "file_chooser")) == 1
+    env_id = await uploads(client, site, {})
+    answer = await client.step(env_id, click(ONE))
+    assert (answer["title"], len(answer["events"])) == ("one cancelled", 1)
 
 
 async def test_without_files_the_question_is_cancelled(client: Client, site: str) -> None:
