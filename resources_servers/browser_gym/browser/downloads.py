@@ -68,7 +68,8 @@ class Downloads:
     def start(self, download: Download) -> None:
         """Save a download, in the background."""
         self._started += 1
-        task = asyncio.ensure_future(self._save(download))
+        # Several can start before the first task runs, so each one's place is decided here.
+        task = asyncio.ensure_future(self._save(download, self._started <= MAX_DOWNLOADS))
         self._running[task] = download
         task.add_done_callback(self._ended)
 
@@ -103,10 +104,10 @@ class Downloads:
             with contextlib.suppress(Error):
                 await download.cancel()
 
-    async def _save(self, download: Download) -> None:
+    async def _save(self, download: Download, allowed: bool) -> None:
         name = _name_of(download)
         try:
-            reason = await self._refusal(download)
+            reason = await self._refusal(download) if allowed else _too_many()
             if reason is None:
                 await self._keep(download, name)
                 return
@@ -123,8 +124,6 @@ class Downloads:
         Raises:
             playwright.async_api.Error: it failed, or was cancelled.
         """
-        if self._started > MAX_DOWNLOADS:
-            return f"at most {MAX_DOWNLOADS} files can be downloaded in one session"
         try:
             async with asyncio.timeout(DOWNLOAD_TIMEOUT_S):
                 source = await download.path()
@@ -151,6 +150,10 @@ class Downloads:
         path = Path(name)
         others = (f"{path.stem} ({count}){path.suffix}" for count in itertools.count(1))
         return next(free for free in itertools.chain([name], others) if free not in self._names)
+
+
+def _too_many() -> str:
+    return f"at most {MAX_DOWNLOADS} files can be downloaded in one session"
 
 
 def _too_large() -> str:

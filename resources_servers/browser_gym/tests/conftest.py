@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from resources_servers.browser_gym.browser import capture, pulse, tabs
+from resources_servers.browser_gym.browser import capture, downloads, pulse, tabs
 from resources_servers.browser_gym.tests.fake_gym import FakeGym, running_fake_gym
 from resources_servers.browser_gym.verification import gym_client
 
@@ -32,6 +32,12 @@ def gym(shared_gym: FakeGym) -> FakeGym:
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask a web gym that fails again at once."""
     monkeypatch.setattr(gym_client, "_pause_s", lambda state: 0)
+
+
+@pytest.fixture
+def time_for_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a step wait for what it downloads, however busy the machine is."""
+    monkeypatch.setattr(downloads, "_WAIT_S", 60)
 
 
 @pytest.fixture

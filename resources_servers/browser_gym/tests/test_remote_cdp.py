@@ -433,6 +433,7 @@ async def another_machine() -> AsyncIterator[RemoteChromium]:
 
 
 @needs_another_tmp
+@pytest.mark.usefixtures("time_for_downloads")
 async def test_files_of_a_browser_on_another_machine(
     another_machine: RemoteChromium, site: str
 ) -> None:
