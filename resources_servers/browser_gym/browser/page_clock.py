@@ -29,6 +29,8 @@ _RUN_SCRIPT = """
 # A page that draws heavily loses frames rather than time.
 _BUDGET_MS = 500
 _TELL_TIMEOUT_S = 2
+# A document that has not drawn by then hangs, rather than being slow.
+_DRAW_TIMEOUT_S = 3
 _DRAW_MS = 17  # a frame of 1/60 s, rounded up
 
 
@@ -59,7 +61,7 @@ class PageClock(Protocol):
         """Let page time go on, but no further than to where a page sends a request.
 
         Args:
-            left_s: Seconds that this may take.
+            left_s: Seconds to wait for a document that does not answer.
             timers_due: Whether the page still waits for a timer that a step waits for.
             answered: Whether something just came from the network, which may start timers, as a
                 script loader's.
@@ -112,6 +114,7 @@ class StepClock:
         self._until = self._end = self._latest = self._now
         self._begun = False
         self._behind = False
+        self._running: dict[Frame, asyncio.Task[tuple[float, bool] | None]] = {}
         self._told: AsyncExitStack | None = None
         self._told_time = 0.0
 
@@ -149,7 +152,7 @@ class StepClock:
 
     async def draw(self) -> None:
         """See `PageClock`."""
-        await self._run(self._now + _DRAW_MS, 1)
+        await self._run(self._now + _DRAW_MS, _DRAW_TIMEOUT_S)
 
     async def pause(self) -> None:
         """See `PageClock`; a document that opens later starts at this time."""
@@ -167,12 +170,19 @@ class StepClock:
             await before.aclose()
 
     async def _run(self, until: float, left_s: float, *, after_frames: bool = False) -> bool:
-        """Move every document to `until`, or to where the first one sent a request; tell if so."""
-        frames = [frame for page in self._context.pages for frame in page.frames]
-        reached = await asyncio.gather(
-            *(_run_frame(frame, until, left_s, after_frames) for frame in frames)
-        )
-        told = [answer for answer in reached if answer is not None]
+        """Move every document to `until`, or to where the first one sent a request; tell if so.
+
+        One that has not answered in `left_s` is left behind, and not waited for again until it has.
+        """
+        asked: set[asyncio.Task[tuple[float, bool] | None]] = set()
+        for frame in [frame for page in self._context.pages for frame in page.frames]:
+            if frame not in self._running:
+                run = asyncio.create_task(_run_frame(frame, until, after_frames))
+                self._running[frame] = run
+                run.add_done_callback(lambda _, frame=frame: self._running.pop(frame))
+                asked.add(run)
+        answered, _ = await asyncio.wait(asked, timeout=left_s) if asked else (asked, asked)
+        told = [answer for run in answered if (answer := run.result()) is not None]
         first = min([until, *(at for at, _ in told)])
         # A document that opened in this step started at the time of the last one.
         self._behind = first < until
@@ -180,14 +190,11 @@ class StepClock:
         return any(requested for _, requested in told)
 
 
-async def _run_frame(
-    frame: Frame, until: float, left_s: float, after_frames: bool
-) -> tuple[float, bool] | None:
-    run = frame.evaluate(_RUN_SCRIPT, [until, _BUDGET_MS, after_frames])
+async def _run_frame(frame: Frame, until: float, after_frames: bool) -> tuple[float, bool] | None:
     try:
-        answer = await asyncio.wait_for(run, left_s)
-    except (Error, TimeoutError):
-        return None  # gone, on its way to another document, or busy
+        answer = await frame.evaluate(_RUN_SCRIPT, [until, _BUDGET_MS, after_frames])
+    except Error:
+        return None  # gone, or on its way to another document
     match answer:
         case [int(at) | float(at), bool(requested)]:
             return at, requested

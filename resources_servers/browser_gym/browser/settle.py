@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 
@@ -73,7 +74,7 @@ TIMER_SCRIPT = """
 
 # Resolves when the document's scripts have run (deferred and module ones come after parsing), the
 # DOM has not changed and nothing has scrolled for `quiet` ms, no short finite animation runs, no
-# short timer is due and two frames were drawn, or after `cap` ms.
+# short timer is due and two frames were drawn, or once they were drawn and `cap` ms are over.
 _QUIET_SCRIPT = """
 ({quiet, cap}) => new Promise(resolve => {
   // A document that may not run scripts, such as a sandboxed frame, calls nothing back.
@@ -108,22 +109,24 @@ _QUIET_SCRIPT = """
   let frames = 0;
   const frame = () => {
     frames += 1;
-    const now = time();
-    const quietNow = loaded() && frames > 2
+    const now = time(), drawn = frames > 2;  // a busy machine may draw no three within the cap
+    const quietNow = loaded() && drawn
       && now - last >= quiet && (clock || !timers()) && !animating();
     if (quietNow) return finish(true);
-    if (now - start >= cap) return finish(false);
+    if (drawn && now - start >= cap) return finish(false);
     onFrame(frame);
   };
   onFrame(frame);
   // In case no frame is drawn. Longer than the timers that are waited for, or it would be one.
-  after(() => finish(false), cap + 200);
+  after(() => frames || finish(false), cap + 200);
 })
 """
 _QUIET_MS = 50
 _PROBE_CAP_MS = 500
 _MAX_FRAMES = 8
-# How many times the bound may pass before the last answer that a page of still time waits for.
+# In how many parts the network is waited for; the page is asked after each whether it listens.
+_LISTENS = 6
+# How many times as long as the bound a page of still time is waited for, if it gets on all along.
 _MOST_BOUNDS = 4
 
 
@@ -165,23 +168,29 @@ class Settler:
     async def settle(self, page: Page) -> bool:
         """Wait until `page` is quiet; return False if the bound came first.
 
-        A page whose time stands still cannot load on after the step. So as long as the network
-        brings it something, the bound is put off, to `_MOST_BOUNDS` times as long at most.
+        A page whose time stands still cannot go on after the step, and how much of its time passes
+        in the step must not depend on the speed of the machine. So as long as the network brings it
+        something, or its time moves on, the bound is put off, to `_MOST_BOUNDS` times as long at
+        most. Who watches the page for a script that never lets go ends this sooner.
         """
         deadline = time.monotonic() + self._max_s
         last_deadline = deadline + self._clock.stands_still * (_MOST_BOUNDS - 1) * self._max_s
-        timers_due = False
+        quiet = timers_due = False
         while (left := deadline - time.monotonic()) > 0 and not page.is_closed():
             if self._pending:
-                if not await self._network_changed(left):
+                quiet = False
+                if not await self._page_heard(page, left, last_deadline):
                     return False
-                deadline = min(time.monotonic() + self._max_s, last_deadline)
-            elif not await self._move(left, timers_due):
+            elif await self._move(last_deadline - time.monotonic(), timers_due):
+                quiet = timers_due = False  # until it is looked at again
+            elif quiet:
+                return True
+            else:
                 before = self._followed
                 quiet, timers_due = await self._probe(page, left)
                 quiet = quiet and self._followed == before
-                if quiet and not await self._move(left, timers_due):
-                    return True
+                continue
+            deadline = min(time.monotonic() + self._max_s, last_deadline)
         return page.is_closed()
 
     async def _move(self, left_s: float, timers_due: bool) -> bool:
@@ -202,14 +211,35 @@ class Settler:
         if not self._clock.stands_still:
             await asyncio.sleep(ms / 1000)
             return
-        deadline = time.monotonic() + ms / 1000
+        answers_until = time.monotonic() + ms / 1000
+        deadline = answers_until + _MOST_BOUNDS * self._max_s
         self._clock.begin(ms)
         moving = True
-        while moving and (left := deadline - time.monotonic()) > -self._max_s:
+        while moving and time.monotonic() < deadline:
+            left = answers_until - time.monotonic()
             if self._pending and left > 0:
                 await self._network_changed(left)
             else:
-                moving = await self._move(max(left, _REQUEST_SHOWS_S), False)
+                moving = await self._move(max(left, self._max_s), False)
+
+    async def _page_heard(self, page: Page, left_s: float, last_deadline: float) -> bool:
+        """Wait until something came from the network; return False if nothing did in `left_s`.
+
+        A page hears of nothing while a script of it runs, for long on a slow machine: that time
+        does not count.
+        """
+        self._changed.clear()
+        for _ in range(_LISTENS):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left_s / _LISTENS)
+            # A page on its way to another answers nothing.
+            if not any(request.is_navigation_request() for request in self._pending):
+                with contextlib.suppress(Error, TimeoutError):
+                    most_s = last_deadline - time.monotonic()
+                    await asyncio.wait_for(page.evaluate("0"), most_s)
+            if self._changed.is_set():
+                return True
+        return False
 
     async def _network_changed(self, left_s: float) -> bool:
         self._changed.clear()

@@ -2,11 +2,15 @@
 
 import asyncio
 import re
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from conftest import Client
+from conftest import Client, ClientFactory
+from resources_servers.browser_gym.browser import settle
+from resources_servers.browser_gym.browser.page_clock import StepClock
 
 GRADED = {"verifier": "local_storage", "assertions": [{"title": "t", "only_changed": []}]}
 STEP = {
@@ -83,6 +87,50 @@ async def test_what_a_step_starts_is_finished_at_its_end(client: Client, env_id:
     assert re.fullmatch(r"spun 3\d", entries[2])
     assert entries[3] == "answered"
     assert entries[4].startswith("error Uncaught Error: late")
+
+
+async def test_a_step_ends_with_the_last_short_timer(client: Client, env_id: str) -> None:
+    await client.step(env_id, click(640))
+    await client.step(env_id, click(40))
+    entries = await log(client, env_id)
+    assert entries == [("opened", 0), ("later", 2200), ("toast shown", 2200)]
+
+
+async def test_as_much_time_passes_on_a_slow_machine(
+    client: Client, env_id: str, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time the page is moved on, that takes longer than all waiting for quiet may last."""
+    late_s = 0.0
+    monotonic, run = time.monotonic, StepClock._run
+
+    async def run_slowly(*args: Any, **options: Any) -> bool:
+        nonlocal late_s
+        late_s += 3.1
+        return await run(*args, **options)
+
+    async def play(env_id: str) -> list[tuple[str, int]]:
+        actions = click(40), {"type": "wait", "ms": 300}, click(400), click(640), click(40)
+        answer = await client.step(env_id, *actions)
+        assert (answer["error"], answer["settled"]) == (None, True)
+        return await log(client, env_id)
+
+    fast = await play(env_id)
+    env_id = (await client.seed(f"{site}/clock.html", **STEP))["env_id"]
+    monkeypatch.setattr(settle, "time", SimpleNamespace(monotonic=lambda: monotonic() + late_s))
+    monkeypatch.setattr(StepClock, "_run", run_slowly)
+    assert await play(env_id) == fast
+
+
+async def test_answers_are_waited_for_while_a_script_blocks(
+    new_client: ClientFactory, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script takes longer than an answer is waited for, as on a slow machine."""
+    monkeypatch.setattr(settle, "_MOST_BOUNDS", 100)
+    client = await new_client(browser_processes=1, settle_max_ms=1000)
+    env_id = (await client.seed(f"{site}/clock.html", **STEP))["env_id"]
+    answer = await client.step(env_id, click(700))
+    assert answer["settled"]
+    assert await log(client, env_id) == [("opened", 0), ("heard", 1000)]
 
 
 async def test_long_press_lasts_as_long_for_the_page(client: Client, env_id: str) -> None:
