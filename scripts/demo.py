@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import json
+import math
 import random
 import shutil
 import signal
@@ -28,8 +29,11 @@ LOG_NAME = "demo.log"
 ROWS_NAME = "rollouts.jsonl"
 DEFAULT_OUTPUT = ROOT / "results" / "demo"
 SOLUTIONS = ROOT / "resources_servers" / "browser_gym" / "demo_gym" / "solutions.json"
-# Ray gives its own start 30 s, which a busy machine can miss; a second try finds warm caches.
-START_TRIES = 3
+# Ray gives its own start 30 s, which a busy machine can miss; the next try finds warm caches.
+START_TRIES = 5
+# On two cores with nothing else to do.
+USUAL_START_S = 45
+USUAL_ROLLOUT_S = 1.5
 PORTS = range(20_000, 32_768)
 """Below those that Linux and macOS take for outgoing connections."""
 
@@ -253,6 +257,8 @@ def run(arguments: argparse.Namespace) -> bool:
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     with chosen_model(arguments.provider, arguments.single_turn) as model:
+        if model.scripted:  # nobody knows how long a real one takes
+            console.print(_usual_time(arguments.tasks, arguments.repeats))
         console.print(f"the model is {model.about}")
         _run_stack(arguments, model, output)
         rows = read_rows(output / ROWS_NAME)
@@ -262,6 +268,12 @@ def run(arguments: argparse.Namespace) -> bool:
     rollouts = "" if output == DEFAULT_OUTPUT else f" ROLLOUTS={_relative(output / ROWS_NAME)}"
     console.print(f"to look at them, step by step: make view{rollouts}", soft_wrap=True)
     return as_it_must
+
+
+def _usual_time(tasks: int | None, repeats: int) -> str:
+    count = (tasks or _count_lines(ROOT / "data" / "demo_tasks.jsonl")) * repeats
+    minutes = math.ceil((USUAL_START_S + count * USUAL_ROLLOUT_S) / 60)
+    return f"takes about {minutes} min on two cores, longer on a busy machine"
 
 
 def _run_stack(arguments: argparse.Namespace, model: Model, output: Path) -> None:
@@ -355,8 +367,8 @@ def main(
         "--start-timeout",
         type=float,
         metavar="S",
-        default=300,
-        help="seconds to wait for the servers (default 300)",
+        default=900,
+        help="seconds to wait for the servers (default 900: far more than a busy machine takes)",
     )
     arguments = parser.parse_args(argv)
     if arguments.provider and arguments.single_turn:
