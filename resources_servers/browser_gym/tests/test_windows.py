@@ -88,7 +88,7 @@ async def test_windows_without_number_are_closed_and_told(client: Client, site: 
             refused += count_refused(answer)
         return refused >= 60 + 1 - MAX_TABS
 
-    await eventually(all_told)
+    await eventually(all_told, timeout_s=240)
     assert refused == 60 + 1 - MAX_TABS
     assert len(answer["tabs"]) == MAX_TABS
     answer = await client.step(env_id, {"type": "new_tab"})
