@@ -23,14 +23,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from scripts.demo_models import PROVIDERS, SCRIPTED, Model, chosen_model
-from scripts.processes import BIN, ROOT, Processes
+from scripts.processes import BIN, ROOT, START_TIMEOUT_S, Processes
 
 LOG_NAME = "demo.log"
 ROWS_NAME = "rollouts.jsonl"
 DEFAULT_OUTPUT = ROOT / "results" / "demo"
 SOLUTIONS = ROOT / "resources_servers" / "browser_gym" / "demo_gym" / "solutions.json"
-# Ray gives its own start 30 s, which a busy machine can miss; the next try finds warm caches.
-START_TRIES = 5
+START_TRIES = 3
 # On two cores with nothing else to do.
 USUAL_START_S = 45
 USUAL_ROLLOUT_S = 1.5
@@ -367,8 +366,8 @@ def main(
         "--start-timeout",
         type=float,
         metavar="S",
-        default=900,
-        help="seconds to wait for the servers (default 900: far more than a busy machine takes)",
+        default=START_TIMEOUT_S,
+        help=f"seconds to wait for the servers (default {START_TIMEOUT_S}, for a busy machine)",
     )
     arguments = parser.parse_args(argv)
     if arguments.provider and arguments.single_turn:

@@ -17,6 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 MARK = "BROWSER_GYM_DEMO_RUN"
 STOP_TIMEOUT_S = 20
+START_TIMEOUT_S = 900
+# Ray ends its own start after 30 to 60 s without these, which a busy machine can miss. The demo's
+# own limit ends what never starts.
+PATIENT_RAY = {
+    "RAY_gcs_server_port_wait_time_s": str(START_TIMEOUT_S),
+    "RAY_raylet_start_wait_time_s": str(START_TIMEOUT_S),
+    "RAY_agent_register_timeout_ms": str(START_TIMEOUT_S * 1000),
+}
 CLEAN_UP_ROUNDS = 5
 
 
@@ -36,6 +44,7 @@ class Processes:
             # A private cluster: a file left by a dead one makes Ray try to join that for minutes.
             "RAY_ADDRESS": "local",
             "RAY_TMPDIR": self.ray_dir,
+            **PATIENT_RAY,
             "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}",
             "PYTHONUNBUFFERED": "1",
         }
