@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -31,8 +32,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Remove what failures of an earlier run have left; the processes of `-n` share one folder."""
-    if not hasattr(session.config, "workerinput"):
+    """Begin as in a terminal, without what failures of an earlier run have left."""
+    # A shell lets what it runs in the background ignore Ctrl-C, and so all that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(session.config, "workerinput"):  # the processes of `-n` share one folder
         forget_pages()
 
 
